@@ -5,6 +5,7 @@
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --call SOCKET --token-file FILE
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --listen SOCKET --boot-file FILE
 //	parawork-guest bridge [--wait DURATION] [--acked] SOCKET [ID]
+//	parawork-guest attend --listen :PORT
 //	parawork-guest egress-bridge SOCKET
 //	parawork-guest hook [--wait DURATION] AGENT
 //	parawork-guest mcp
@@ -16,8 +17,9 @@
 //	parawork-guest connect HOST PORT
 //	parawork-guest fetch [--max-bytes N] URL
 //
-// "bridge" is what a host starts beside a guest it can start processes with but not dial: see guest/bridge. "egress-bridge" is
-// the same for the way out: see guest/egressbridge. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook.
+// "bridge" is what a host starts beside a guest it can start processes with but not dial: see guest/bridge. "attend" is
+// the first process of a container that is only reached at a port: see guest/attend. "egress-bridge" is
+// the same as bridge for the way out: see guest/egressbridge. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook.
 // "mcp" is the MCP server that agents start, a relay to the server's tools: see guest/mcprelay. "agent" is the terminal
 // of the server's own agent: see guest/agentterm. "tool" is the same tools as a
 // command line: see guest/toolcmd. "edited" has the language server check what an agent edited. Started under the name "parawork" the program is that command line, and
@@ -50,6 +52,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/attend"
 	"github.com/parawork/parawork/guest/bridge"
 	"github.com/parawork/parawork/guest/browser"
 	"github.com/parawork/parawork/guest/changes"
@@ -72,6 +75,7 @@ var version = "dev"
 
 const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3 | --listen SOCKET | --call SOCKET] [--token-file FILE | --token-fd FD | --boot-file FILE] [--log FILE] [--ended FILE] [--egress SOCKET] [--own-env] [--own-network] [--make-root]
        parawork-guest bridge [--wait DURATION] [--acked] SOCKET [ID]
+       parawork-guest attend --listen :PORT
        parawork-guest egress-bridge SOCKET
        parawork-guest hook [--wait DURATION] AGENT
        parawork-guest mcp
@@ -112,6 +116,8 @@ func main() {
 		err = launch.Run()
 	case "bridge":
 		err = runBridge(args[1:])
+	case "attend":
+		err = runAttend(args[1:])
 	case "egress-bridge":
 		err = runEgressBridge(args[1:])
 	case "egress":
@@ -277,6 +283,13 @@ func runBridge(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	return bridge.Run(ctx, args, os.Stdin, os.Stdout)
+}
+
+// runAttend starts programs in a container for who knows its secret.
+func runAttend(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return attend.Run(ctx, args)
 }
 
 // runEgressBridge carries connections of the sandbox's programs to the host.

@@ -29,10 +29,11 @@ var errQuiet = errors.New("nothing came through the connection to the sandbox")
 // Socket is a WebSocket that carries the input and output of a program as binary messages. It is read by one goroutine at a time.
 type Socket struct {
 	ws *websocket.Conn
-	// output takes what is output out of a binary message; a text message says how the program stands.
+	// output takes what is output out of a binary message; a text message says how the program stands. An error holds once the output was read.
 	output func(kind int, message []byte) (out []byte, err error)
 
 	rest []byte
+	over error      // why nothing follows rest
 	mu   sync.Mutex // of what is written
 	once sync.Once
 	stop chan struct{}
@@ -75,6 +76,9 @@ func (s *Socket) ping() {
 // Read reads what the program writes.
 func (s *Socket) Read(b []byte) (int, error) {
 	for len(s.rest) == 0 {
+		if s.over != nil {
+			return 0, s.over
+		}
 		kind, m, err := s.ws.ReadMessage()
 		if err != nil {
 			var timeout interface{ Timeout() bool }
@@ -87,9 +91,7 @@ func (s *Socket) Read(b []byte) (int, error) {
 			return 0, &lostError{err}
 		}
 		_ = s.ws.SetReadDeadline(time.Now().Add(quietCut))
-		if s.rest, err = s.output(kind, m); err != nil {
-			return 0, err
-		}
+		s.rest, s.over = s.output(kind, m)
 	}
 	n := copy(b, s.rest)
 	s.rest = s.rest[n:]

@@ -6,6 +6,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/boxlite"
 	"github.com/parawork/parawork/executors/bubblewrap"
+	"github.com/parawork/parawork/executors/cloudflare"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/docker/hosts"
 	"github.com/parawork/parawork/executors/e2b"
@@ -24,6 +25,7 @@ func All() executors.Descriptors {
 		e2b.Descriptor(),
 		boxlite.Descriptor(),
 		vercel.Descriptor(),
+		cloudflare.Descriptor(),
 		runner.Descriptor(),
 	)
 }

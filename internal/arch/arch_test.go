@@ -72,7 +72,7 @@ var features = []string{"./accounts/...", "./billing/...", "./config/...", "./gu
 
 // kinds are the executors, one folder each, and what they have in common. Folders in executors/runner are the two ends of a member's machine,
 // which know no executor but for the machine's command line, which picks those the machine offers.
-var kinds = []string{"./executors/boxlite/...", "./executors/bubblewrap/...", "./executors/docker/...", "./executors/e2b/...", "./executors/fake/...", "./executors/local/...", "./executors/runner", "./executors/vercel/...",
+var kinds = []string{"./executors/boxlite/...", "./executors/bubblewrap/...", "./executors/cloudflare/...", "./executors/docker/...", "./executors/e2b/...", "./executors/fake/...", "./executors/local/...", "./executors/runner", "./executors/vercel/...",
 	"./executors/hostproc", "./executors/gate", "./executors/hosted/...", "./executors/executortest/..."}
 
 // aboutExecutors are the packages in executors that are neither the contract nor a kind.

@@ -33,6 +33,7 @@ func TestExecutorsKeepTheirAbilities(t *testing.T) {
 		"boxlite":       {"RemnantKeeper", "Sleeper"},
 		"dockerhosts":   {"Destroyer", "RemnantKeeper", "Remover", "RunRecorder", "Stopper"},
 		"vercel":        {"RemnantKeeper", "RunRecorder", "Sleeper"},
+		"cloudflare":    {"RemnantKeeper", "RunRecorder"},
 		"e2b":           {"RemnantKeeper", "RunRecorder", "Sleeper", "Warmer"},
 	}
 	for _, e := range h.executors.Own() {

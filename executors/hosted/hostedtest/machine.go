@@ -40,6 +40,16 @@ var Guest = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// GuestInside is where a machine whose image has the guest's program has it.
+func GuestInside() (string, error) {
+	path, err := Guest()
+	if err != nil {
+		return "", err
+	}
+	hash, err := hosted.HashGuest(path)
+	return hosted.ImageGuest + hash, err
+}
+
 // probe tries once whether bubblewrap works here.
 var probe = sync.OnceValue(func() error {
 	args := append(namespaces(), "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true")
@@ -89,15 +99,12 @@ func Boot(root string, withGuest bool) (*Machine, error) {
 		args = append(args, "--ro-bind-try", p, p)
 	}
 	if withGuest {
-		path, err := Guest()
+		inside, err := GuestInside()
 		if err != nil {
 			return nil, err
 		}
-		hash, err := hosted.HashGuest(path)
-		if err != nil {
-			return nil, err
-		}
-		args = append(args, "--ro-bind", path, hosted.ImageGuest+hash)
+		path, _ := Guest() // it is there
+		args = append(args, "--ro-bind", path, inside)
 	}
 	m := &Machine{Root: root, done: make(chan struct{})}
 	m.cmd = exec.Command("bwrap", append(args, "/usr/bin/cat")...)
