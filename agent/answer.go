@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -174,14 +176,55 @@ func saysNothing(m *Message, why providers.Stop) bool {
 
 // masked is a part with its secrets hidden. Reasoning with a secret does not go back to its provider, which takes it only as it was.
 func (r *running) masked(p providers.Part) providers.Part {
-	if len(p.Raw) > 0 && r.mask(string(p.Raw)) != string(p.Raw) {
+	if _, secret := r.maskJSON(p.Raw); secret {
 		p.Raw = nil
 	}
 	p.Text, p.RawArgs = r.mask(p.Text), r.mask(p.RawArgs)
-	if len(p.Args) > 0 {
-		p.Args = json.RawMessage(r.mask(string(p.Args)))
-	}
+	p.Args, _ = r.maskJSON(p.Args)
 	return p
+}
+
+// maskJSON hides secrets in a JSON text, also those that are escaped in it, and leaves it JSON.
+func (r *running) maskJSON(raw json.RawMessage) (_ json.RawMessage, secret bool) {
+	var walk func(v any) any
+	walk = func(v any) any {
+		switch v := v.(type) {
+		case string:
+			masked := r.mask(v)
+			secret = secret || masked != v
+			return masked
+		case json.Number:
+			if masked := r.mask(v.String()); masked != v.String() {
+				secret = true
+				return masked
+			}
+		case []any:
+			for i := range v {
+				v[i] = walk(v[i])
+			}
+		case map[string]any:
+			for _, k := range slices.Collect(maps.Keys(v)) {
+				in := walk(v[k])
+				delete(v, k)
+				v[walk(k).(string)] = in
+			}
+		}
+		return v
+	}
+	in := json.NewDecoder(bytes.NewReader(raw))
+	in.UseNumber() // as they are written
+	var v any
+	if len(raw) == 0 || in.Decode(&v) != nil {
+		return raw, false
+	}
+	if v = walk(v); !secret {
+		return raw, false
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage("{}"), true
+	}
+	return out, true
 }
 
 // draft is a copy of a message that is being written.

@@ -521,9 +521,10 @@ func (s *toolset) calls() []string {
 
 // host is the session.
 type host struct {
-	row  sessions.Session
-	done chan struct{}
-	asks chan asked
+	secrets []string // besides secret
+	row     sessions.Session
+	done    chan struct{}
+	asks    chan asked
 
 	admin   accounts.Actor // who answers
 	hinted  chan struct{}  // the last hint is another one
@@ -566,7 +567,7 @@ func (o *host) Record(items []conversation.Item) {
 	defer o.mu.Unlock()
 	o.items = append(o.items, items...)
 }
-func (o *host) Mask(text string) string { return redact.New(secret).Text(text) }
+func (o *host) Mask(text string) string { return redact.New(append(o.secrets, secret)...).Text(text) }
 func (o *host) Stream() *redact.Masker  { return redact.New(secret) }
 func (o *host) Ask(ctx context.Context, key string, a agents.Ask, accept question.Accept) (agents.Answer, error) {
 	q := asked{key: key, ask: a, answer: make(chan agents.Answer, 1), ended: make(chan error, 1)}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/agent/plan"
 	"github.com/parawork/parawork/agent/providers"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -37,6 +38,7 @@ func (r *running) propose(ctx context.Context, c *Call) error {
 	if !d.Approved {
 		return r.ended(ctx, c, CallDenied, textParts(d.Words), false)
 	}
+	failpoint.Reach(failpoint.PlanDecided)
 	if len(p.Tasks) > 0 && r.svc.cfg.Tasks != nil {
 		ids, err := r.svc.cfg.Tasks(ctx, r.caller, "plan-"+strings.TrimPrefix(c.ID, "cll_"), p.Tasks)
 		switch {
@@ -49,6 +51,7 @@ func (r *running) propose(ctx context.Context, c *Call) error {
 			d.Words += fmt.Sprintf(" Its tasks are created: %s.", strings.Join(ids, ", "))
 		}
 	}
+	failpoint.Reach(failpoint.PlanTasked)
 	done := *c
 	done.State, done.Content, done.EndedAt = CallDone, textParts(r.mask(d.Words)), r.svc.now()
 	if err := r.apply(context.WithoutCancel(ctx), Change{Calls: []*Call{&done}, Thread: &ThreadChange{Mode: Build}}); err != nil {

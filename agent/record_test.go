@@ -131,3 +131,20 @@ func TestQuestionsAreReadable(t *testing.T) {
 	}
 	h.rest(th.ID)
 }
+
+// Secrets are hidden in arguments however they are written there, and what is left are arguments.
+func TestSecretsInArguments(t *testing.T) {
+	h := newHarness(t)
+	h.host.secrets = []string{`pa"ss\word`, "123456"}
+	h.host.row.Permissions = agents.AllPermissions
+	h.model.then(wants("file_write", `{"path":"a","content":"x pa\"ss\\word y","port":123456,"n":[1.50,true]}`), says("Done."))
+	th := h.open(agent.Options{})
+	h.send(th.ID, "go")
+	v := h.rest(th.ID)
+	if v.turn.State != agent.TurnCompleted {
+		t.Fatalf("%s: %s", v.turn.State, v.turn.Reason)
+	}
+	if got := string(v.calls[0].Args); got != `{"content":"x ********** y","n":[1.50,true],"path":"a","port":"******"}` {
+		t.Errorf("stored: %s", got)
+	}
+}

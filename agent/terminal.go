@@ -306,7 +306,7 @@ func stateLine(t Thread) string {
 	case Working:
 		return "working … Esc interrupts" + mode
 	case Waiting:
-		return "waits for an answer in Parawork: " + t.Reason
+		return "waits for an answer in Parawork: " + safetext.Line(t.Reason) // the title of a plan is the model's
 	case Failed:
 		return plain(t.Reason)
 	}

@@ -109,6 +109,9 @@ func get(ctx context.Context, address string) (f guest.Fetched, page string) {
 		if why := usable(r.URL); why != "" {
 			return errors.New("it redirects to another address, and " + why)
 		}
+		if !strings.EqualFold(r.URL.Hostname(), u.Hostname()) { // a rule may say something else about that host
+			return fmt.Errorf("it redirects to another host: fetch %s if you want to go there", safetext.Cut(safetext.OneLine(r.URL.String()), 1000))
+		}
 		return nil
 	}}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)

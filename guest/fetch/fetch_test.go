@@ -52,6 +52,8 @@ func proxy(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/page", http.StatusFound)
 	case "/round":
 		http.Redirect(w, r, "/round", http.StatusFound)
+	case "/away":
+		http.Redirect(w, r, "http://other.test/page?q=1", http.StatusFound)
 	case "/file":
 		http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
 	case "/nested":
@@ -146,7 +148,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %+v %q", url, f, text)
 		}
 	}
-	for url, words := range map[string]string{"http://site.test/round": "more than 10 times", "http://site.test/file": "only http and https", "file:///etc/passwd": "only http and https", "http://": "no host",
+	for url, words := range map[string]string{"http://site.test/away": "fetch http://other.test/page?q=1 if", "http://site.test/round": "more than 10 times", "http://site.test/file": "only http and https", "file:///etc/passwd": "only http and https", "http://": "no host",
 		"http://a:b@site.test/": "user name", "http://[": "cannot be read", "gopher://x": "only http", "http://127.0.0.1:1/": "connection refused",
 		"http://169.254.169.254/latest/meta-data/": "metadata"} {
 		if f, text := get(t, t.Context(), url, 1000); !strings.Contains(f.Error, words) || f.Refused || text != "" {

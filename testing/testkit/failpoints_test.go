@@ -100,6 +100,9 @@ var scenarios = map[failpoint.Point]scenario{
 	failpoint.JobStored:  {nil, (*death).job, (*death).jobDoneOnce},
 	failpoint.JobStarted: {nil, (*death).job, (*death).jobDoneOnce},
 	failpoint.JobEnding:  {nil, (*death).job, (*death).jobDoneOnce},
+
+	failpoint.PlanDecided: {(*death).plan, (*death).approve, (*death).plannedOnce},
+	failpoint.PlanTasked:  {(*death).plan, (*death).approve, (*death).plannedOnce},
 }
 
 // The server is killed at every point there is: no work is lost, nothing stays half made, and what was asked for can be asked

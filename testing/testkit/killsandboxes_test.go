@@ -18,6 +18,8 @@ func boxed(t *testing.T, p failpoint.Point) string {
 	}
 	place := "local"
 	switch p {
+	case failpoint.PlanDecided, failpoint.PlanTasked:
+		return `"sandboxing":{"defaultProvider":"local"},` + modelsHere
 	case failpoint.ObjectsLent, failpoint.HomeChecked, failpoint.HomeTaken, failpoint.HomeMoved, failpoint.BoxCleared:
 		if place = "bubblewrap"; os.Getenv("CI") == "" {
 			if _, err := exec.LookPath("bwrap"); err != nil {

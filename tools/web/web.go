@@ -33,7 +33,7 @@ func New(commands Commands) tools.Tool {
 	return tools.Func(tools.Spec{
 		Name: "web_fetch", Title: "Read a page of the web", Group: "web", Unlisted: true,
 		Description: "Fetches a page by its address from inside the sandbox, and answers with its text: HTML as Markdown, other text as it is. " +
-			"It follows redirects. A host that the workspace may not reach is refused. For pages that need JavaScript use the browser_ tools.",
+			"It follows redirects within the host, and names the address of others. A host that the workspace may not reach is refused. For pages that need JavaScript use the browser_ tools.",
 		Arguments: json.RawMessage(fmt.Sprintf(`{"type": "object", "additionalProperties": false, "required": ["url"], "properties": {
 			"url": {"type": "string", "minLength": 1, "maxLength": %d, "description": "The address: http or https."},
 			"max_bytes": {"type": "integer", "minimum": 1000, "maximum": %d, "default": %d, "description": "The most text to answer with."}}}`, guest.MaxFetchedURL, guest.MaxFetchedText, usualBytes)),
