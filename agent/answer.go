@@ -53,20 +53,26 @@ func (r *running) attempt(ctx context.Context) (*Message, error) {
 	}
 	kept := r.svc.cfg.Now()
 	var done *providers.Event
+	request := "" // that is under way
 	for e, err := range r.model.Provider.Stream(ctx, req) {
 		if err != nil {
+			r.paid(ctx, m, request)
 			return nil, r.discard(ctx, m, err)
 		}
 		switch e.Kind {
+		case providers.Begun:
+			request = e.Request
 		case providers.Retry:
 			why := "the model could not be asked"
 			if e.Error != nil {
 				why = e.Error.Error()
 			}
 			note := fmt.Sprintf("%s; tried again after %s", safetext.Cut(safetext.Line(r.mask(why)), 300), e.Wait.Round(100*time.Millisecond))
+			r.paid(ctx, m, request)
 			if err := r.end(m, Discarded, note); err != nil {
 				return nil, err
 			}
+			request = ""
 			r.host.Observe(agents.Hint{Source: agents.FromHook, Mood: agents.Busy, Reason: note})
 			if m, err = r.newAnswer(ctx); err != nil {
 				tasks.Sleep(ctx, e.Wait) // what the provider asked for, where the thread moved and the request is made anew
@@ -92,6 +98,7 @@ func (r *running) attempt(ctx context.Context) (*Message, error) {
 	case done != nil:
 		return m, r.answered(context.WithoutCancel(ctx), m, *done) // it is whole, and paid for, whatever happens to the turn
 	}
+	r.paid(ctx, m, request)
 	return nil, r.discard(ctx, m, &providers.Error{Kind: providers.ErrCut, Message: "The model's answer ended before it was complete."})
 }
 
@@ -105,6 +112,20 @@ func keepAfter(m *Message) time.Duration {
 }
 
 const keptAtOnce = 64 << 10 // bytes that are stored a second at most
+
+// paid notes what an answer cost that was cut: it counts as any other.
+func (r *running) paid(ctx context.Context, m *Message, request string) {
+	if cause := context.Cause(r.ctx); request == "" || errors.Is(cause, errClosing) || errors.Is(cause, errLost) {
+		return
+	}
+	u := r.priced(context.WithoutCancel(ctx), providers.Event{Request: request})
+	r.mu.Lock()
+	m.Usage = u
+	r.mu.Unlock()
+	if u.CostNano != nil {
+		r.host.Record([]item{spentItem(m)})
+	}
+}
 
 // newAnswer begins a message of the model. Errors: thread_moved, when there is a prompt that the request does not hold.
 func (r *running) newAnswer(ctx context.Context) (*Message, error) {

@@ -26,7 +26,7 @@ func TestRuns(t *testing.T) {
 			t.Helper()
 			r := runs.Run{ID: id.New("run"), TeamID: team, ProjectID: project, Name: "n", Prompt: "do\nit é", CreatedBy: user, CreatedAt: at}
 			for i := range 2 {
-				r.Attempts = append(r.Attempts, runs.Attempt{ID: id.New("att"), RunID: r.ID, Num: i + 1, Name: "w", Agent: "codex", AccountID: "a", Base: "main",
+				r.Attempts = append(r.Attempts, runs.Attempt{ID: id.New("att"), RunID: r.ID, Num: i + 1, Name: "w", Agent: "codex", AccountID: "a", Args: [][]string{{}, {"--model", "é x"}}[i], Base: "main",
 					Executor: "local", Made: i == 0, State: runs.Making, StateAt: at})
 			}
 			if err := st.InsertRun(ctx, r); err != nil {

@@ -208,6 +208,9 @@ func (c *client) ask(ctx context.Context, cancel context.CancelCauseFunc, req Re
 		}
 		return c.masked(refusedBy(resp, text))
 	}
+	if a.request != "" {
+		a.emit(Event{Kind: Begun, Request: a.request})
+	}
 	stop, err := c.read(newEvents(in), c.reader(a), a)
 	switch {
 	case a.left || a.err != nil:

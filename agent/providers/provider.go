@@ -101,6 +101,7 @@ type EventKind string
 
 // Kinds of events.
 const (
+	Begun          EventKind = "begun" // the provider answers: Request names what may have to be paid, however it ends
 	TextDelta      EventKind = "text_delta"
 	ReasoningDelta EventKind = "reasoning_delta"
 	CallBegun      EventKind = "call_begun" // the model begins to write a call: Part has its id and name
@@ -118,7 +119,7 @@ type Event struct {
 	Part  Part
 	Stop  Stop
 	Usage Usage
-	// Request is, when the answer is complete, what it is called where its cost is recorded.
+	// Request is, when the answer begins and when it is complete, what it is called where its cost is recorded.
 	Request string
 	Wait    time.Duration
 	Error   *Error

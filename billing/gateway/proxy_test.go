@@ -253,6 +253,40 @@ func TestWhoAsksLeavesBeforeTheAnswer(t *testing.T) {
 	}
 }
 
+// A model that reports no usage, as many do that are run on one's own, costs what it may have cost: the budget counts an estimate, once, and
+// people are shown that nobody knows.
+func TestAnAnswerWithoutUsage(t *testing.T) {
+	t.Parallel()
+	words := strings.Repeat("words. ", 3000/7) // 1,000 tokens, rather too many
+	for name, answer := range map[string]func(w http.ResponseWriter){
+		"stream": func(w http.ResponseWriter) {
+			sse(w, `{"id":"c","model":"gpt-5.5","choices":[{"index":0,"delta":{"role":"assistant","content":"`+words+`"}}]}`,
+				`{"id":"c","model":"gpt-5.5","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, "data: [DONE]\n\n")
+		},
+		"no stream": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"id":"c","model":"gpt-5.5","choices":[{"index":0,"message":{"role":"assistant","content":"`+words+`"},"finish_reason":"stop"}]}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t)
+			h.answers(func(w http.ResponseWriter, _ *http.Request) { answer(w) })
+			h.post("/openai/v1/chat/completions", `{"model":"gpt-5.5","stream":`+fmt.Sprint(name == "stream")+`,"messages":[{"role":"user","content":"`+words+`"}]}`)
+			r := h.row()
+			wants(t, r, `200 "" in ? out ? read ? write ? hour ? reasoning ? cost ?`)
+			const least = 1000*5000 + 900*30_000
+			if r.EstimateNano == nil || *r.EstimateNano < least || *r.EstimateNano > 2*least {
+				t.Fatalf("estimated %v", r.EstimateNano)
+			}
+			nano, unknown, estimate, err := h.meter.Spent(h.ctx, h.team, 0, r.At+1)
+			if err != nil || nano != 0 || unknown != 1 || estimate != *r.EstimateNano {
+				t.Errorf("spent %d, %d unknown, about %d, %v", nano, unknown, estimate, err)
+			}
+		})
+	}
+}
+
 func TestAnAnswerThatIsCutIsNoWholeOne(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
