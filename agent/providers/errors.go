@@ -195,8 +195,11 @@ func refusedBy(resp *http.Response, body []byte) *Error {
 	h := resp.Header
 	if code := h.Get("X-Parawork-Error"); code != "" {
 		e.Code = safetext.Line(code)
-		if e.Code == "budget_exceeded" { // with a status that depends on the API
+		switch e.Code {
+		case "budget_exceeded": // with a status that depends on the API
 			e.Kind = ErrBudget
+		case "gateway_no_account":
+			e.Kind = ErrUnauthorized
 		}
 	}
 	e.final = strings.EqualFold(h.Get("X-Should-Retry"), "false")

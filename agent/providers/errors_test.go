@@ -51,6 +51,7 @@ func TestRefusals(t *testing.T) {
 		// The gateway
 		{402, `{"type":"error","error":{"type":"billing_error","message":"The team's budget is spent."}}`, "X-Parawork-Error: budget_exceeded", providers.ErrBudget, "budget_exceeded", 0, false},
 		{400, `{"error":{"type":"insufficient_quota","code":"budget_exceeded","message":"The team's budget is spent."}}`, "X-Parawork-Error: budget_exceeded", providers.ErrBudget, "budget_exceeded", 0, false},
+		{400, `{"error":{"type":"invalid_request_error","code":"gateway_no_account","message":"The account of this session was deleted."}}`, "X-Parawork-Error: gateway_no_account", providers.ErrUnauthorized, "gateway_no_account", 0, false},
 		{429, `{"error":{"type":"rate_limit_error","code":"budget_reserved","message":"Wait."}}`, "X-Parawork-Error: budget_reserved", providers.ErrRateLimited, "budget_reserved", 0, true},
 		{400, `{"error":{"type":"invalid_request_error","code":"model_not_allowed","message":"No."}}`, "X-Parawork-Error: model_not_allowed", providers.ErrInvalidRequest, "model_not_allowed", 0, false},
 		{504, `{"error":{"type":"server_error","code":"upstream_timeout","message":"It did not begin."}}`, "X-Parawork-Error: upstream_timeout", providers.ErrUnavailable, "upstream_timeout", 0, true},

@@ -1,6 +1,9 @@
 package testkit_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -131,10 +134,106 @@ func TestOwnAgentsSessions(t *testing.T) {
 	h.API("POST", "/sessions/"+w.id+"/prompts", map[string]any{"text": script(t, map[string]any{"text": "Here again."})}, nil)
 	w.waits("it goes on for who is left", func() bool { return len(threadOf(h.Client, w.id).from("assistant", "Here again.")) == 1 })
 
-	// Its conversation is found and read as others' are.
+	// Its conversation is found as others' are.
 	var found struct{ Items []struct{ Text string } }
 	h.API("GET", "/sessions/"+w.id+"/conversation?q=here+again", nil, &found)
 	if len(found.Items) == 0 {
 		t.Error("what it said is not found")
+	}
+
+	// Agents drive it over MCP: several attempts with a model each, a question, an interrupt; and each shows what it cost, kept or not.
+	var started struct{ ID string }
+	mcp(t, h, "run_start", map[string]any{"project": w.ws.ProjectID, "agents": []string{"parawork --model claude-opus-4-8 --effort low", "parawork --mode ask"},
+		"prompt": script(t, map[string]any{"text": "I try.", "tools": calls("run_command", map[string]any{"command": "touch tried"}), "usage": map[string]int{"in": 100, "out": 7}}, says("Tried.", 120, 5, 0, 0))}, &started)
+	type attempt struct {
+		ID, State string
+		Argv      []string
+		Session   *testkit.Session
+		Workspace *struct{ ID, State string }
+		Tokens    *struct {
+			Requests int
+			CostNano *int64 `json:"cost_nano"`
+		}
+	}
+	var run struct{ Attempts []attempt }
+	read := func() []attempt { h.API("GET", "/runs/"+started.ID, nil, &run); return run.Attempts }
+	w.waits("the first asks, the second is done", func() bool {
+		a := read()
+		return len(a) == 2 && a[0].Session != nil && a[0].Session.State == "waiting" && a[1].Session != nil && a[1].Session.State == "idle" && a[1].Tokens != nil && a[1].Tokens.Requests == 2
+	})
+	for _, a := range run.Attempts {
+		h.Cleanup(a.Workspace.ID)
+	}
+	first := run.Attempts[0]
+	if strings.Join(first.Argv, " ") != "--model claude-opus-4-8 --effort low" {
+		t.Errorf("the first is started with %q", first.Argv)
+	}
+	mcp(t, h, "question_answer", map[string]any{"session": first.Session.ID, "options": []string{"allow"}}, nil)
+	w.waits("the first is done", func() bool { a := read()[0]; return a.Session.State == "idle" && a.Tokens.Requests == 2 })
+	mcp(t, h, "prompt_queue", map[string]any{"session": first.Session.ID, "text": script(t, map[string]any{"text": "never", "delay_ms": 100_000})}, nil)
+	w.waits("it works", func() bool { return read()[0].Session.State == "working" })
+	mcp(t, h, "session_stop", map[string]any{"session": first.Session.ID, "interrupt": true}, nil)
+	w.waits("it is interrupted", func() bool {
+		v = threadOf(h.Client, first.Session.ID)
+		return v.Turn.State == "interrupted" && read()[0].Session.State == "idle"
+	})
+	h.API("POST", "/runs/"+started.ID+"/keep", map[string]any{"attempt_id": run.Attempts[1].ID}, nil)
+	w.waits("the other is archived", func() bool { a := read()[0]; return a.Workspace.State == "archived" })
+	for i, a := range run.Attempts {
+		if a.Tokens == nil || a.Tokens.CostNano == nil || *a.Tokens.CostNano <= 0 {
+			t.Errorf("attempt %d cost %+v", i+1, a.Tokens)
+		}
+	}
+
+	// A key that is taken away is not used any more: the turn says so, and goes on with another.
+	h.API("POST", "/sessions/"+w.id+"/prompts", map[string]any{"text": script(t, map[string]any{"tools": calls("run_command", map[string]any{"command": "touch revoked; sleep 1"})}, map[string]any{"text": "Not said."})}, nil)
+	w.waits("it works", func() bool { return w.made("revoked") })
+	h.API("DELETE", "/me/agent-accounts/parawork", nil, nil)
+	w.waits("the turn fails", func() bool { v = threadOf(h.Client, w.id); return v.Turn.State == "failed" })
+	if v.Thread.Code != "model_unauthorized" {
+		t.Errorf("without its key: %+v", v.Thread)
+	}
+	h.API("PUT", "/me/agent-accounts/parawork", map[string]any{"kind": "api_key", "api_key": key, "base_url": model}, nil)
+	h.API("POST", "/sessions/"+w.id+"/stop", nil, nil)
+	h.API("POST", "/sessions/"+w.id+"/resume", nil, &s)
+	w.id = s.ID
+	h.API("POST", "/sessions/"+w.id+"/prompts", map[string]any{"text": script(t, map[string]any{"text": "With another key."})}, nil)
+	w.waits("it goes on with another key", func() bool { return len(threadOf(h.Client, w.id).from("assistant", "With another key.")) == 1 })
+	if len(threadOf(h.Client, w.id).from("assistant", "Not said.")) > 0 {
+		t.Error("the key was used after it was deleted")
+	}
+}
+
+// mcp calls a tool of /mcp and reads what it answers with.
+func mcp(t *testing.T, h *testkit.Instance, name string, args map[string]any, out any) {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": name, "arguments": args, "_meta": map[string]any{
+		"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": map[string]any{"name": "test", "version": "1"}, "io.modelcontextprotocol/clientCapabilities": map[string]any{}}}})
+	must(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL+"/mcp", bytes.NewReader(body))
+	must(t, err)
+	for k, v := range map[string]string{"Authorization": "Bearer " + h.Token, "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": name} {
+		req.Header.Set(k, v)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	must(t, err)
+	if _, data, ok := bytes.Cut(text, []byte("data: ")); ok {
+		text, _, _ = bytes.Cut(data, []byte("\n"))
+	}
+	var answer struct {
+		Result struct {
+			IsError           bool
+			StructuredContent json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(text, &answer); err != nil || answer.Result.IsError || len(answer.Result.StructuredContent) == 0 {
+		t.Fatalf("%s answers %s (%v)", name, text, err)
+	}
+	if out != nil {
+		must(t, json.Unmarshal(answer.Result.StructuredContent, out))
 	}
 }
