@@ -49,6 +49,12 @@ type Sleeper interface {
 	Asleep(ctx context.Context, h Handle) (bool, error)
 }
 
+// Explainer is an optional ability of a Sleeper whose sandboxes may fall asleep although nobody paused them.
+type Explainer interface {
+	// AsleepBecause says in sentences why the sandbox did, as known since Asleep said that it is; "" = nothing is known.
+	AsleepBecause(sandboxID string) string
+}
+
 // Warmer is an optional ability of an Executor that can make sandboxes ahead of time: without an owner, with a running guest. A sandbox that
 // has served a workspace is never warm again.
 type Warmer interface {

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/docker/hosts"
 	"github.com/parawork/parawork/executors/e2b"
+	"github.com/parawork/parawork/executors/kubernetes"
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/executors/runner"
 	"github.com/parawork/parawork/executors/vercel"
@@ -26,6 +27,7 @@ func All() executors.Descriptors {
 		boxlite.Descriptor(),
 		vercel.Descriptor(),
 		cloudflare.Descriptor(),
+		kubernetes.Descriptor(),
 		runner.Descriptor(),
 	)
 }

@@ -265,7 +265,7 @@ func (s *slot) adopt(ctx context.Context, rec executors.Record) *place {
 	s.m.cfg.Metering.FoundStopped(ctx, rec)
 	if rec.State == executors.Running { // this server did not suspend it
 		rec.State = executors.Paused
-		rec.PausedFor, rec.Reason = s.m.fellAsleepFor(rec)
+		rec.PausedFor, rec.Reason = s.m.fellAsleepFor(ctx, rec)
 	}
 	reason := rec.Reason
 	p := &place{m: s.m, Place: executors.NewPlace(rec.Handle.ID, rec.WorkspaceID, rec.TeamID, rec.Handle.Kind), record: rec}
@@ -290,7 +290,14 @@ func (s *slot) adopt(ctx context.Context, rec executors.Record) *place {
 }
 
 // fellAsleepFor returns why a sandbox is suspended that this server did not suspend, and notifies people.
-func (m *Manager) fellAsleepFor(rec executors.Record) (executors.PausedFor, string) {
+func (m *Manager) fellAsleepFor(ctx context.Context, rec executors.Record) (executors.PausedFor, string) {
+	if e, ok := m.cfg.Executors.Find(ctx, rec.Handle.Kind); ok {
+		if x, ok := e.(executors.Explainer); ok {
+			if words := x.AsleepBecause(rec.Handle.ID); words != "" {
+				return executors.ByLease, "Asleep: " + words + " Its files are kept. It wakes when you type."
+			}
+		}
+	}
 	if rec.RunEndsAt > 0 && m.now() >= rec.RunEndsAt-time.Minute.Milliseconds() {
 		return executors.ByCeiling, "Asleep: its place limits how long a run may last. It wakes when you type."
 	}
@@ -301,9 +308,9 @@ func (m *Manager) fellAsleepFor(rec executors.Record) (executors.PausedFor, stri
 // sandbox. The caller holds the slot's turn.
 func (s *slot) fellAsleep(ctx context.Context, p *place) {
 	s.mu.Lock()
-	why, reason := s.m.fellAsleepFor(p.record)
 	rec := p.record
 	s.mu.Unlock()
+	why, reason := s.m.fellAsleepFor(ctx, rec)
 	p.MarkSuspended(reason)
 	p.setPaused(&reason)
 	s.m.cfg.Metering.FoundStopped(ctx, rec)

@@ -73,7 +73,7 @@ func TestANewKindOfPlaceIsOneEntryOfTheRegistry(t *testing.T) {
 		`{"fake":{"colour":"red"}}`:         `"sandboxing.fake.colour" is not a key`,
 		`{"fake":{"height":{"most":"x"}}}`:  "sandboxing.fake.height.most: must be a number",
 		`{"fake":{"height":{"most":5}}}`:    "sandboxing.fake.height.most: must be at least 60, not 5",
-		`{"defaultProvider":"hot-air"}`:     "sandboxing.defaultProvider: must be one of auto, bubblewrap, local, docker, e2b, boxlite, vercel, cloudflare, runner, dockerhosts, fake",
+		`{"defaultProvider":"hot-air"}`:     "sandboxing.defaultProvider: must be one of auto, bubblewrap, local, docker, e2b, boxlite, vercel, cloudflare, kubernetes, runner, dockerhosts, fake",
 		`{"fake":{"heights":{"most":100}}}`: `Did you mean "sandboxing.fake.height"?`,
 	} {
 		if _, err := loaded(t, all, text, nil); err == nil || !strings.Contains(err.Error(), want) {
