@@ -59,14 +59,8 @@ func (s *Server) exec(c *call) error {
 	q := c.URL.Query()
 	opts := execOptions{argv: q["command"], stdin: isTrue(q.Get("stdin")), stdout: isTrue(q.Get("stdout")), stderr: isTrue(q.Get("stderr")), tty: isTrue(q.Get("tty"))}
 	name := q.Get("container")
-	if !opts.stdin && !opts.stdout && !opts.stderr {
-		return execInvalid(notAllowed("", "at least one of stdin, stdout, stderr is required"))
-	}
-	if opts.tty && opts.stderr {
-		return execInvalid(invalid("", "", "tty and stderr cannot both be true"))
-	}
-	if len(opts.argv) == 0 {
-		return execInvalid(required("command", ""))
+	if opts.tty {
+		opts.stderr = false
 	}
 	node, _ := sub(clone(o.obj), "spec")["nodeName"].(string)
 	all := as[pod](o.obj).Spec.Containers
@@ -83,38 +77,45 @@ func (s *Server) exec(c *call) error {
 	s.mu.Lock()
 	lost, noSockets := s.lost[node], s.noSockets
 	s.mu.Unlock()
-	if lost {
-		why = errors.New("error dialing backend: dial tcp 192.0.2.10:10250: connect: no route to host")
-	}
 	switch {
-	case strings.EqualFold(c.Header.Get("Upgrade"), "websocket"):
+	case lost:
+		return refuse(http.StatusInternalServerError, "error dialing backend: dial tcp 192.0.2.10:10250: connect: no route to host")
+	case !opts.stdin && !opts.stdout && !opts.stderr:
+		why = &nodeError{http.StatusBadRequest, "you must specify at least 1 of stdin, stdout, stderr"}
+	case len(opts.argv) == 0 && why == nil:
+		why = &nodeError{http.StatusInternalServerError, "no command was given"}
+	}
+	if strings.EqualFold(c.Header.Get("Upgrade"), "websocket") {
 		if noSockets { // as a server, or a proxy before it, that knows SPDY alone
 			return refuse(http.StatusForbidden, "pods %q is forbidden: upgrade to WebSocket is not supported", c.name)
 		}
 		if !slices.Contains(websocket.Subprotocols(c.Request), "v5.channel.k8s.io") {
 			return refuse(http.StatusBadRequest, "this stand-in speaks v5.channel.k8s.io alone, not %v", websocket.Subprotocols(c.Request))
 		}
-		if why != nil {
-			return refuseExec(why)
+		if why != nil && !s.cfg.Translates {
+			return why.answer(c)
 		}
-		return s.execWebSocket(c, b, opts)
+		return s.execWebSocket(c, b, why, opts)
 	}
 	return refuse(http.StatusBadRequest, "Upgrade request required")
 }
 
-func execInvalid(one cause) *Status {
-	r := &resource{plural: "pods", kind: "PodExecOptions"}
-	return r.invalid("", []cause{one})
+// nodeError is what a kubelet says in place of a stream, as plain text.
+type nodeError struct {
+	code int
+	text string
 }
 
-func refuseExec(why error) *Status {
-	return &Status{Code: http.StatusInternalServerError, Reason: "InternalError", Message: "Internal error occurred: " + why.Error()}
+func (e *nodeError) answer(c *call) error {
+	c.w.WriteHeader(e.code)
+	_, err := io.WriteString(c.w, e.text)
+	return err
 }
 
 func isTrue(s string) bool { return s == "true" || s == "1" }
 
 // runningBox finds a container that runs, or says why there is none.
-func (s *Server) runningBox(p *podRun, o object, name string) (*box, error) {
+func (s *Server) runningBox(p *podRun, o object, name string) (*box, *nodeError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p != nil && p.uid == metaOf(o)["uid"] {
@@ -124,7 +125,7 @@ func (s *Server) runningBox(p *podRun, o object, name string) (*box, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("unable to upgrade connection: container not found (%q)", name)
+	return nil, &nodeError{http.StatusInternalServerError, fmt.Sprintf("container not found (%q)", name)}
 }
 
 // opened has knobs reach a stream until the function it returns is called.
@@ -276,7 +277,7 @@ func (p *program) wait() error {
 }
 
 // execWebSocket speaks v5.channel.k8s.io.
-func (s *Server) execWebSocket(c *call, b *box, opts execOptions) error {
+func (s *Server) execWebSocket(c *call, b *box, why *nodeError, opts execOptions) error {
 	up := websocket.Upgrader{Subprotocols: []string{"v5.channel.k8s.io"}, CheckOrigin: func(*http.Request) bool { return true }}
 	ws, err := up.Upgrade(c.w, c.Request, nil)
 	if err != nil {
@@ -291,6 +292,10 @@ func (s *Server) execWebSocket(c *call, b *box, opts execOptions) error {
 		mu.Lock()
 		defer mu.Unlock()
 		return ws.WriteMessage(websocket.BinaryMessage, append([]byte{channel}, p...))
+	}
+	if why != nil {
+		st := refuse(http.StatusInternalServerError, "Internal error occurred: unable to upgrade connection: %s", why.text)
+		return write(errorChannel, marshal(st.object()))
 	}
 	p, err := b.begin(opts, func(stderr bool, data []byte) error {
 		if stderr {

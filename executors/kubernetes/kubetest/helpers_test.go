@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/parawork/parawork/executors/kubernetes/kubetest"
 )
 
 // cluster is one to ask: the stand-in or a real one.
@@ -27,6 +29,8 @@ type cluster struct {
 	tls   *tls.Config
 	http  *http.Client
 	image string
+
+	standIn *kubetest.Server // nil = a real one
 }
 
 var (

@@ -2,7 +2,6 @@ package kubetest
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -31,6 +29,7 @@ type podRun struct {
 	mains    []*containerRun
 	stopping chan struct{} // closed when it is to end
 	stopped  bool
+	over     bool          // nothing of it runs, or ever will
 	killed   bool          // without asking
 	done     chan struct{} // closed when nothing of it runs
 }
@@ -72,17 +71,24 @@ func (p *podRun) run() {
 	if p.schedule() {
 		p.live()
 	}
-	_ = os.RemoveAll(p.dir())
 	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pods[p.key] == p && p.stopped {
-		delete(s.pods, p.key)
-	}
 	if o := p.stored(); o != nil && metaOf(o)["deletionTimestamp"] != nil && !s.lost[p.node] {
 		s.remove(p.key)
 	}
+	if p.over = true; p.stored() == nil {
+		p.clear()
+	}
 	s.finishClaims(p.key.ns)
+}
+
+// clear removes all of a pod that runs no more and is not there any more: what it said can be read until then. The caller holds mu.
+func (p *podRun) clear() {
+	if p.s.pods[p.key] == p {
+		delete(p.s.pods, p.key)
+	}
+	_ = os.RemoveAll(p.dir())
 }
 
 // stored is the pod's object, nil when it is gone. The caller holds mu.
@@ -223,7 +229,7 @@ func (p *podRun) live() {
 	s.mu.Unlock()
 	volumes, ok := p.volumes()
 	if !ok {
-		p.over("Failed")
+		p.finish("Failed")
 		return
 	}
 	for _, c := range p.inits {
@@ -243,9 +249,9 @@ func (p *podRun) live() {
 		good = <-ended && good
 	}
 	if good {
-		p.over("Succeeded")
+		p.finish("Succeeded")
 	} else {
-		p.over("Failed")
+		p.finish("Failed")
 	}
 }
 
@@ -257,8 +263,8 @@ func (p *podRun) names() string {
 	return strings.Join(all, " ")
 }
 
-// over writes the end of a pod.
-func (p *podRun) over(phase string) {
+// finish writes the end of a pod.
+func (p *podRun) finish(phase string) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	if p.s.lost[p.node] {
@@ -286,11 +292,11 @@ func (p *podRun) runOnce(c *containerRun, volumes map[string]mounted) bool {
 			return true
 		}
 		if !ok || p.spec.Spec.RestartPolicy == "Never" {
-			p.over("Failed")
+			p.finish("Failed")
 			return false
 		}
 		if !p.backOff(c) {
-			p.over("Failed")
+			p.finish("Failed")
 			return false
 		}
 	}
@@ -727,10 +733,14 @@ func (s *Server) deletePod(k key, grace *int64) object {
 		running = false
 	}
 	if n == 0 || !running {
-		if p != nil {
+		gone := s.remove(k)
+		switch {
+		case p == nil:
+		case p.over:
+			p.clear()
+		default:
 			s.wg.Go(func() { p.end(0) })
 		}
-		gone := s.remove(k)
 		s.finishClaims(k.ns)
 		return gone
 	}
@@ -804,112 +814,4 @@ func (p *podRun) sync() {
 		}
 		o["status"] = st
 	})
-}
-
-// claimDir is where a claim's volume is.
-func (s *Server) claimDir(ns, name string) string { return filepath.Join(s.dir, "claims", ns, name) }
-
-// bind makes the volume of a claim that was just made, unless it waits for a pod. The caller holds mu.
-func (s *Server) bind(k key) {
-	c := s.store[k]
-	class := s.classOf(c.obj)
-	switch {
-	case class == nil:
-		name := as[claim](c.obj).Spec.StorageClassName
-		if name == nil || *name == "" {
-			s.event(c.obj, "Normal", "FailedBinding", "persistentvolume-controller", "no persistent volumes available for this claim and no storage class is set")
-		} else {
-			s.event(c.obj, "Warning", "ProvisioningFailed", "persistentvolume-controller", fmt.Sprintf("storageclass.storage.k8s.io %q not found", *name))
-		}
-	case class.Unable:
-		s.event(c.obj, "Warning", "ProvisioningFailed", "kubetest/folders", "failed to provision volume with StorageClass \""+class.Name+"\": no space left")
-	case class.WaitsFor:
-		s.event(c.obj, "Normal", "WaitForFirstConsumer", "persistentvolume-controller", "waiting for first consumer to be created before binding")
-	default:
-		s.provision(k)
-	}
-}
-
-// bindFor makes the volume a pod waits for; false = there will be none. The caller holds mu.
-func (s *Server) bindFor(c *stored) bool {
-	class := s.classOf(c.obj)
-	if class == nil || class.Unable || !class.WaitsFor {
-		return false
-	}
-	m := metaOf(c.obj)
-	s.provision(key{"persistentvolumeclaims", m["namespace"].(string), m["name"].(string)})
-	return true
-}
-
-// classOf is the storage class of a claim.
-func (s *Server) classOf(o object) *StorageClassConfig {
-	name := as[claim](o).Spec.StorageClassName
-	for _, c := range s.cfg.StorageClasses {
-		if name == nil && c.Default || name != nil && c.Name == *name {
-			return &c
-		}
-	}
-	return nil
-}
-
-// provision makes a claim's volume. The caller holds mu.
-func (s *Server) provision(k key) {
-	dir := s.claimDir(k.ns, k.name)
-	if err := errors.Join(os.MkdirAll(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
-		s.event(s.store[k].obj, "Warning", "ProvisioningFailed", "kubetest/folders", err.Error())
-		return
-	}
-	if s.cfg.VolumeBytes > 0 {
-		_ = syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=777", s.cfg.VolumeBytes))
-	}
-	s.change(k, func(o object) {
-		spec := sub(o, "spec")
-		spec["volumeName"] = "pvc-" + metaOf(o)["uid"].(string)
-		o["status"] = object{"phase": "Bound", "accessModes": spec["accessModes"], "capacity": sub(sub(spec, "resources"), "requests")}
-	})
-}
-
-// finish removes what was deleted and is not held any more. The caller holds mu.
-func (s *Server) finish(k key) {
-	c := s.store[k]
-	if c == nil || metaOf(c.obj)["deletionTimestamp"] == nil || k.plural != "persistentvolumeclaims" {
-		return
-	}
-	for _, p := range s.store {
-		if p.res.plural != "pods" || metaOf(p.obj)["namespace"] != k.ns {
-			continue
-		}
-		status, _ := p.obj["status"].(object)
-		if status["phase"] == "Succeeded" || status["phase"] == "Failed" {
-			continue
-		}
-		for _, v := range as[pod](p.obj).Spec.Volumes {
-			if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == k.name {
-				return
-			}
-		}
-	}
-	f, _ := metaOf(c.obj)["finalizers"].([]any)
-	if len(f) > 1 || len(f) == 1 && f[0] != "kubernetes.io/pvc-protection" {
-		return // somebody else's
-	}
-	s.remove(k)
-	dir := s.claimDir(k.ns, k.name)
-	_ = syscall.Unmount(dir, syscall.MNT_DETACH)
-	_ = os.RemoveAll(dir)
-}
-
-// finishClaims looks at all claims of a namespace. The caller holds mu.
-func (s *Server) finishClaims(ns string) {
-	for k := range s.store {
-		if k.plural == "persistentvolumeclaims" && k.ns == ns {
-			s.finish(k)
-		}
-	}
-}
-
-// marshal is for answers that are sent inside of a stream.
-func marshal(v any) []byte {
-	b, _ := json.Marshal(v)
-	return b
 }

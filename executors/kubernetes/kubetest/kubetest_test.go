@@ -11,7 +11,9 @@ import (
 func standIn(t *testing.T, cfg kubetest.Config) (*kubetest.Server, *cluster) {
 	t.Helper()
 	s := kubetest.New(t, cfg)
-	return s, clusterOf(t, s.Kubeconfig(), kubetest.Tools)
+	c := clusterOf(t, s.Kubeconfig(), kubetest.Tools)
+	c.standIn = s
+	return s, c
 }
 
 // TestLife takes a pod from its creation to its end.

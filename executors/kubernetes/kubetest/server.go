@@ -42,6 +42,7 @@ type Config struct {
 	VolumeBytes    int64                // how much a volume of a claim holds; 0 = what the disk has
 	Skew           time.Duration        // the cluster's clock, ahead of this machine's
 	Version        string               // as /version says it; "" = 1.37
+	Translates     bool                 // the API server speaks SPDY to nodes, as before 1.36: what a node refuses arrives in the stream
 }
 
 // Image is what containers are made from.

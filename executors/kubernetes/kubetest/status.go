@@ -1,6 +1,7 @@
 package kubetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 )
@@ -138,4 +139,10 @@ func (r *resource) invalid(name string, all []cause) *Status {
 		s.Details["group"] = r.group
 	}
 	return s
+}
+
+// marshal is for answers that are sent inside of a stream.
+func marshal(v any) []byte {
+	b, _ := json.Marshal(v)
+	return b
 }
