@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/agent"
+	"github.com/parawork/parawork/agent/plan"
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
@@ -297,4 +298,18 @@ func (h *harness) thread() string {
 		h.t.Fatal(err)
 	}
 	return t.ID
+}
+
+// What a model writes as a title is no command to the terminal.
+func TestTitlesInTheTerminal(t *testing.T) {
+	h := newHarness(t)
+	h.model.then(wants(plan.Tool, `{"title":"Wipe \u001b[2J\u009b2J\u202enow","steps":"1. Look"}`), says("As you like."))
+	th := h.open(agent.Options{Mode: agent.Plan})
+	x := h.terminal(0)
+	x.shows("", "write a prompt")
+	h.send(th.ID, "Plan.")
+	x.shows("", "waits for an answer in Parawork: Plan: Wipe [2J2Jnow")
+	h.question().choose("reject", "")
+	h.rest(th.ID)
+	x.close()
 }
