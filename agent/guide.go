@@ -43,7 +43,24 @@ type Instruction struct{ Path, Text string }
 type Briefing struct {
 	Begin    string            `json:"begin"`    // the summary or the clear message it was made after; "" = the beginning of the thread
 	Sections []Section         `json:"sections"` // in the system prompt
-	Known    map[string]string `json:"known"`    // hashes of the sections' present texts, by title
+	Known    map[string]string `json:"known"`    // hashes of the sections' texts there, by title
+	Told     []Told            `json:"told,omitempty"`
+}
+
+// Told is a message that told a thread of changes.
+type Told struct {
+	MessageID string            `json:"message_id"`
+	Known     map[string]string `json:"known"` // hashes of what counts from then on, by title
+}
+
+// known is what the model knows: a message that a person took back told it nothing.
+func (b Briefing) known(messages []*Message) map[string]string {
+	for _, t := range slices.Backward(b.Told) {
+		if slices.ContainsFunc(messages, func(m *Message) bool { return m.ID == t.MessageID && m.State == Complete }) {
+			return t.Known
+		}
+	}
+	return b.Known
 }
 
 // Briefings stores what threads have read.
@@ -59,6 +76,7 @@ const (
 	maxSections  = 128 << 10 // bytes in the system prompt
 	maxNear      = 24 << 10  // bytes of the instructions of folders with one result
 	maxFolders   = 40        // files of folders that a conversation has
+	maxTold      = 50        // changes since the beginning that are remembered: after an undo of more, all that changed is said
 	nearTakes    = 10 * time.Second
 	changedIntro = "Parawork: what you read at the beginning of this conversation has changed. From now on this counts:\n"
 )
@@ -107,12 +125,13 @@ func (r *running) brief(ctx context.Context) (Briefing, error) {
 	}
 	if known && kept.Begin == now.Begin {
 		var b strings.Builder
+		before := kept.known(r.messages)
 		for _, s := range sections {
-			if !s.Moving && kept.Known[s.Title] != now.Known[s.Title] {
+			if !s.Moving && before[s.Title] != now.Known[s.Title] {
 				fmt.Fprintf(&b, "\n# %s\n%s\n", s.Title, s.Text)
 			}
 		}
-		for title := range kept.Known {
+		for title := range before {
 			if now.Known[title] == "" {
 				fmt.Fprintf(&b, "\n# %s\nThere is nothing any more: what you read there no longer counts.\n", title)
 			}
@@ -120,10 +139,12 @@ func (r *running) brief(ctx context.Context) (Briefing, error) {
 		if b.Len() == 0 {
 			return kept, nil
 		}
-		if err := r.notify(ctx, changedIntro+b.String()); err != nil {
+		m, err := r.notify(ctx, changedIntro+b.String())
+		if err != nil {
 			return kept, err
 		}
-		now.Sections = kept.Sections
+		told := append(kept.Told, Told{m.ID, now.Known})
+		now.Sections, now.Known, now.Told = kept.Sections, kept.Known, told[max(len(told)-maxTold, 0):]
 	}
 	return now, r.svc.cfg.Briefings.SetBriefing(ctx, r.thread.ID, now)
 }
@@ -139,14 +160,14 @@ func (r *running) begins() string {
 }
 
 // notify adds a message that Parawork writes.
-func (r *running) notify(ctx context.Context, text string) error {
+func (r *running) notify(ctx context.Context, text string) (*Message, error) {
 	now := r.svc.now()
 	m := &Message{ID: id.New("msg"), ThreadID: r.thread.ID, TurnID: r.turn.ID, Role: Note, State: Complete, Parts: textParts(text), CreatedAt: now, DoneAt: now}
 	if err := r.apply(ctx, Change{Messages: []*Message{m}}); err != nil {
-		return err
+		return nil, err
 	}
 	r.messages = append(r.messages, m)
-	return nil
+	return m, nil
 }
 
 // told is what the system prompt has of sections.

@@ -121,6 +121,48 @@ func TestInstructionsThatChangeInTheMiddle(t *testing.T) {
 	}
 }
 
+// A change that the model read in a turn that a person undid comes again, and one that it read before does not.
+func TestInstructionsComeAgainAfterAnUndo(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	g := &guide{}
+	h.guide = g
+	th := h.open(agent.Options{})
+	turn := func(prompt string, texts ...string) string {
+		t.Helper()
+		var all []agent.Section
+		for i, text := range texts {
+			all = append(all, agent.Section{Title: []string{"Team", "Project"}[i], Text: text})
+		}
+		g.tell(all...)
+		h.model.then(says("ok"))
+		h.send(th.ID, prompt)
+		h.rest(th.ID)
+		asked := h.model.asked()
+		return last(asked[len(asked)-1])
+	}
+	turn("one", "use tabs", "be brief")
+	turn("two", "use spaces", "be brief")
+	turn("three", "use spaces", "be long")
+	if _, err := h.undo(th.ID, agent.UndoRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if said := turn("four", "use spaces", "be long"); !strings.Contains(said, "be long") || strings.Contains(said, "use spaces") {
+		t.Errorf("after the undo of three it reads %q", said)
+	}
+	for range 2 {
+		if _, err := h.undo(th.ID, agent.UndoRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if said := turn("five", "use tabs", "be long"); !strings.Contains(said, "be long") || strings.Contains(said, "use tabs") {
+		t.Errorf("after the undo of all but one it reads %q", said)
+	}
+	if said := turn("six", "use tabs", "be long"); said != "six" {
+		t.Errorf("it comes again: %q", said)
+	}
+}
+
 // The instructions of a folder come once with the first result about it, also after a restart, and again when the conversation begins anew.
 func TestInstructionsOfFolders(t *testing.T) {
 	t.Parallel()
