@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/result"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/tools/sandboxes"
 	"github.com/parawork/parawork/workspaces"
@@ -254,30 +255,26 @@ func (s *Service) see(ctx context.Context, j Job) (Job, error) {
 
 // sawEnd decides by how a session ended.
 func (s *Service) sawEnd(ctx context.Context, j Job, one sessions.Session) (Job, error) {
-	switch {
-	case one.State == state.Exited && one.ExitCode != nil && *one.ExitCode == 0:
+	switch end, why := result.EndOf(one); end {
+	case result.Completed:
 		return s.decide(ctx, j.ID, Completed, "", "")
-	case one.State == state.Exited && strings.HasPrefix(one.StateReason, "stopped"):
-		return s.decide(ctx, j.ID, Cancelled, "job_stopped", "Its session was "+one.StateReason+".")
-	case one.ExitCode != nil:
-		return s.decide(ctx, j.ID, Failed, "job_agent_exited", fmt.Sprintf("Its agent exited with code %d.", *one.ExitCode))
+	case result.Stopped:
+		return s.decide(ctx, j.ID, Cancelled, "job_stopped", why)
+	case result.Exited:
+		return s.decide(ctx, j.ID, Failed, "job_agent_exited", why)
+	default:
+		return s.decide(ctx, j.ID, Failed, "job_session_"+string(one.State), s.masked(ctx, j.TeamID, why))
 	}
-	return s.decide(ctx, j.ID, Failed, "job_session_"+string(one.State), s.masked(ctx, j.TeamID, "Its session ended: "+one.StateReason+"."))
 }
 
-// sawIdle decides that an agent that stays has done its work, which an idle one may not have begun yet.
+// sawIdle decides that an agent that stays has done its work.
 func (s *Service) sawIdle(ctx context.Context, j Job, one sessions.Session) (Job, error) {
 	if j.Request.Agent == agents.Command || one.PromptSentAt == 0 { // a program is done when it exits
 		return j, nil
 	}
-	said, recorded := s.lastMessage(ctx, j)
-	quiet, settle := s.now()-max(one.StateAt, one.PromptSentAt), s.cfg.Settle.Milliseconds()
-	switch {
-	case one.StateAt < one.PromptSentAt && quiet < settle: // it was asked just now
-		return j, nil
-	case said == "" && one.Basis.DoneAt == 0 && !one.Basis.Failed && quiet < settle: // it has started, and not begun
-		return j, nil
-	case said == "" && recorded && quiet < settle/2: // its record is being read
+	said, recorded := result.Answer(ctx, s.cfg.Sessions, j.SessionID)
+	is := result.Idle{Now: s.now(), Since: one.StateAt, AskedAt: one.PromptSentAt, Begun: one.Basis.DoneAt != 0 || one.Basis.Failed, Answered: said != "", Recorded: recorded, Settle: s.cfg.Settle}
+	if !is.Done() {
 		return j, nil
 	}
 	if why, reason, _ := sessions.Attention(one); why == "failed" {

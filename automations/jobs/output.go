@@ -4,26 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/parawork/parawork/sessions/agents"
-	"github.com/parawork/parawork/sessions/conversation"
-	"github.com/parawork/parawork/sessions/transcript"
+	"github.com/parawork/parawork/sessions/result"
 )
 
-const (
-	lookBack   = 40  // items of a conversation in which the last answer is looked for
-	tailOfEnd  = 500 // lines of a terminal that stand for an answer
-	outputMark = "[The beginning is left out.]\n"
-)
+const tailOfEnd = 500 // lines of a terminal that stand for an answer
 
 // output is what the agent of a job has to say: the last message of its own record, otherwise the end of its terminal.
 func (s *Service) output(ctx context.Context, j Job) string {
 	text := ""
 	if j.Request.Agent != agents.Command {
-		text, _ = s.lastMessage(ctx, j)
+		text, _ = result.Answer(ctx, s.cfg.Sessions, j.SessionID)
 	}
 	if text == "" {
 		shown, tail, err := s.cfg.Terminals.Screen(ctx, j.SessionID, tailOfEnd)
@@ -35,37 +28,7 @@ func (s *Service) output(ctx context.Context, j Job) string {
 		}
 		text = strings.TrimSpace(strings.Join(tail, "\n"))
 	}
-	return bounded(s.masked(ctx, j.TeamID, text))
-}
-
-// lastMessage is the agent's last message after the last prompt of its record; recorded says whether it keeps one.
-func (s *Service) lastMessage(ctx context.Context, j Job) (text string, recorded bool) {
-	page, err := s.cfg.Sessions.Conversation(ctx, j.SessionID, conversation.Query{Limit: lookBack, Kinds: []conversation.Kind{conversation.Prompt, conversation.Text}})
-	if err != nil {
-		return "", false
-	}
-	for _, it := range slices.Backward(page.Items) {
-		switch {
-		case it.Parent != "": // of an agent within the agent
-		case it.Kind == conversation.Prompt:
-			return "", true
-		case strings.TrimSpace(it.Text) != "":
-			return strings.TrimSpace(it.Text), true
-		}
-	}
-	return "", page.Record != transcript.None
-}
-
-// bounded keeps the end of a text that is too long: agents sum up at the end.
-func bounded(s string) string {
-	if len(s) <= MaxOutput {
-		return s
-	}
-	s = s[len(s)-MaxOutput+len(outputMark):]
-	for len(s) > 0 && !utf8.RuneStart(s[0]) {
-		s = s[1:]
-	}
-	return outputMark + s
+	return result.Bounded(s.masked(ctx, j.TeamID, text), MaxOutput)
 }
 
 // ContentURL is where the content of an artifact is read.

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/sessions/prompt"
+	"github.com/parawork/parawork/sessions/result"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -287,7 +288,7 @@ func (s *Service) directs(ctx context.Context, c Caller, a Subagent, w workspace
 }
 
 // Report stores the result that a subagent itself gives for its task, and completes it. Errors: subagent_none, subagent_ended.
-func (s *Service) Report(ctx context.Context, c Caller, result string) (Subagent, error) {
+func (s *Service) Report(ctx context.Context, c Caller, text string) (Subagent, error) {
 	if _, err := s.workspace(ctx, c); err != nil {
 		return Subagent{}, err
 	}
@@ -302,12 +303,12 @@ func (s *Service) Report(ctx context.Context, c Caller, result string) (Subagent
 	if err != nil {
 		return a, err
 	}
-	result = bounded(s.masked(ctx, a.TeamID, result))
+	text = result.Bounded(s.masked(ctx, a.TeamID, text), MaxResult)
 	return s.edit(ctx, a.ID, func(a *Subagent) error {
 		if !a.Status.Busy() {
 			return fault.New(fault.Conflict, "subagent_ended", "The task has ended already: it is %s.", a.Status)
 		}
-		a.Status, a.Result, a.Code, a.Error, a.EndedAt = Completed, result, "", "", s.now()
+		a.Status, a.Result, a.Code, a.Error, a.EndedAt = Completed, text, "", "", s.now()
 		return nil
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/prompt"
+	"github.com/parawork/parawork/sessions/result"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/snapshot"
@@ -120,7 +121,7 @@ func (s *Service) stop(ctx context.Context, a Subagent) (Subagent, error) {
 		return a, err
 	}
 	if err == nil && a.Result == "" {
-		if text, _ := s.result(ctx, a, one); text != "" {
+		if text, _, _ := s.result(ctx, a, one); text != "" {
 			files, more := s.filesOf(ctx, a)
 			if a, err = s.edit(ctx, a.ID, func(a *Subagent) error { a.Result, a.Files, a.MoreFiles = text, files, more; return nil }); err != nil {
 				return a, err
@@ -313,19 +314,20 @@ func (s *Service) mark(ctx context.Context, a Subagent, status Status) (Subagent
 
 // sawEnd records how a session ended.
 func (s *Service) sawEnd(ctx context.Context, a Subagent, one sessions.Session) (Subagent, error) {
-	text, _ := s.result(ctx, a, one)
-	switch {
-	case one.State == state.Exited && one.ExitCode != nil && *one.ExitCode == 0:
+	text, _, _ := s.result(ctx, a, one)
+	switch end, why := result.EndOf(one); end {
+	case result.Completed:
 		return s.done(ctx, a, Completed, text, "", "", false)
-	case one.State == state.Exited && strings.HasPrefix(one.StateReason, "stopped"):
-		return s.done(ctx, a, Cancelled, text, "subagent_stopped", "Its session was "+one.StateReason+".", false)
-	case one.ExitCode != nil:
-		return s.done(ctx, a, Failed, text, "subagent_exited", fmt.Sprintf("Its agent exited with code %d.", *one.ExitCode), false)
+	case result.Stopped:
+		return s.done(ctx, a, Cancelled, text, "subagent_stopped", why, false)
+	case result.Exited:
+		return s.done(ctx, a, Failed, text, "subagent_exited", why, false)
+	default:
+		return s.done(ctx, a, Failed, text, "subagent_session_"+string(one.State), why, false)
 	}
-	return s.done(ctx, a, Failed, text, "subagent_session_"+string(one.State), "Its session ended: "+one.StateReason+".", false)
 }
 
-// sawIdle records a result once the agent has done what it was last asked, which an idle agent may not have begun yet.
+// sawIdle records a result once the agent has done what it was last asked.
 func (s *Service) sawIdle(ctx context.Context, a Subagent, one sessions.Session) (Subagent, error) {
 	if a.Agent == agents.Command { // it is done when it exits
 		return a, nil
@@ -351,14 +353,9 @@ func (s *Service) sawIdle(ctx context.Context, a Subagent, one sessions.Session)
 	if goesOn, err := s.waitsBelow(ctx, a); goesOn || err != nil {
 		return a, err
 	}
-	text, said := s.result(ctx, a, one)
-	quiet := s.now() - max(one.StateAt, sentAt)
-	switch {
-	case one.StateAt < sentAt && quiet < s.cfg.Settle.Milliseconds(): // it was asked just now
-		return a, nil
-	case a.PromptID == "" && !a.Worked && !said && quiet < s.cfg.Settle.Milliseconds(): // it has started, and not begun
-		return a, nil
-	case !said && s.records(ctx, a) && quiet < s.cfg.Settle.Milliseconds()/2: // its record is being read
+	text, said, recorded := s.result(ctx, a, one)
+	is := result.Idle{Now: s.now(), Since: one.StateAt, AskedAt: sentAt, Begun: a.PromptID != "" || a.Worked, Answered: said, Recorded: recorded, Settle: s.cfg.Settle}
+	if !is.Done() {
 		return a, nil
 	}
 	if why, reason, _ := sessions.Attention(one); why == "failed" {
