@@ -296,7 +296,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg.ToolGroups = toolgroups.New(toolstore.NewGroups(h.db), h.cfg.Tools.Specs())
 	h.cfg.Languages = lsp.New(lsp.Config{Places: places, Files: noLanguageFiles{}, Workspaces: ws.Records, Records: toolstore.NewLanguages(h.db), Settings: toolstore.NewLanguages(h.db)})
 	h.cfg.Permissions = permissions.New(permissions.Config{Store: threadstore.NewPermissions(h.db), Specs: h.cfg.Tools.Specs(), Events: h.bus})
-	h.cfg.Skills = skills.New(skills.Config{Store: toolstore.NewSkills(h.db), Workspaces: ws.Records, Repository: noSkills{}, Secrets: sec})
+	h.cfg.Skills = skills.New(skills.Config{Store: toolstore.NewSkills(h.db), Texts: toolstore.NewSkills(h.db), Workspaces: ws.Records, Repository: noSkills{}, Secrets: sec})
 	h.cfg.Memory = memory.New(memory.Config{Store: toolstore.NewMemory(h.db), Workspaces: ws.Records, Secrets: sec})
 	h.cfg.Agent = agent.New(agent.Config{Store: threadstore.New(h.db), TurnLimits: threadstore.New(h.db), Sessions: unhosted{h}, Fork: h.cfg.Sessions.StartAfter, Tools: h.cfg.Tools, Rules: h.cfg.Permissions, Owner: "server", Events: h.bus,
 		Model: func(context.Context, sessions.Session, agent.Options) (agent.Model, error) {
@@ -703,7 +703,7 @@ func kindOf(op string) string {
 		return "prompt"
 	case "getThread", "getThreadMedia", "followThread", "sendToThread", "interruptThread", "updateThread", "forkThread", "undoThread", "compactThread", "clearThread", "listThreadCommands":
 		return "thread"
-	case "getJob", "followJob", "cancelJob":
+	case "getJob", "followJob", "cancelJob", "deleteJob":
 		return "job"
 	case "listPrompts", "createPrompt", "interruptSession", "getSessionThread":
 		return "session"

@@ -232,6 +232,7 @@ createJob               member    write
 getJob                  viewer    read
 followJob               viewer    read
 cancelJob               member    attach
+deleteJob               member    attach
 listWorkspaces          viewer    read
 createWorkspace         member    write
 getWorkspace            viewer    read

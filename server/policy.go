@@ -345,6 +345,7 @@ var policy = map[string]rule{
 	"getJob":    of(accounts.ViewWorkspace, byJob),
 	"followJob": of(accounts.ViewWorkspace, byJob),
 	"cancelJob": of(accounts.TypeTerminal, byJob),
+	"deleteJob": of(accounts.TypeTerminal, byJob),
 
 	"listWorkspaces":   of(accounts.ViewWorkspace, byTeam),
 	"createWorkspace":  of(accounts.CreateWorkspace, byTeam).repeatable(),

@@ -58,7 +58,7 @@ func (s *Service) finish(ctx context.Context, j Job) (Job, error) {
 			if j.Step != Ending {
 				return errUnchanged
 			}
-			j.Step, j.Status, j.Reason, j.Output, j.Files, j.Warnings, j.CostNano, j.UpdatedAt = Done, j.Outcome, "", output, files, warnings, cost, s.now()
+			j.Step, j.Status, j.Reason, j.Output, j.Files, j.Warnings, j.CostNano, j.UpdatedAt = j.last(), j.Outcome, "", output, files, warnings, cost, s.now()
 			if j.Own() && !keep {
 				j.Step = Cleaning
 			}
@@ -155,5 +155,31 @@ func (s *Service) clean(ctx context.Context, j Job) (Job, error) {
 			return j, err
 		}
 	}
-	return s.edit(ctx, j.ID, func(j *Job) error { j.Step = Done; return nil })
+	return s.edit(ctx, j.ID, func(j *Job) error { j.Step = j.last(); return nil })
+}
+
+// last is the step after a job's sandbox was removed, or needed not to be.
+func (j *Job) last() Step {
+	if j.RemovedAt != 0 {
+		return Removing
+	}
+	return Done
+}
+
+// remove removes a job that was deleted, with its artifacts. Its report is sent nevertheless.
+func (s *Service) remove(ctx context.Context, j Job) error {
+	for _, f := range j.Files {
+		a, err := s.cfg.Artifacts.Get(ctx, f.ID)
+		if err == nil {
+			err = s.cfg.Artifacts.Delete(ctx, a)
+		}
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+	}
+	if err := s.cfg.Store.DeleteJob(ctx, j.ID); err != nil {
+		return err
+	}
+	s.notify(ctx, j)
+	return nil
 }

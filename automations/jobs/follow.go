@@ -60,6 +60,11 @@ func (s *Service) step(ctx context.Context, id string) (live bool) {
 	if err == nil && j.Step == Cleaning {
 		j, err = s.clean(ctx, j)
 	}
+	if err == nil && j.Step == Removing {
+		if err = s.remove(ctx, j); err == nil {
+			return false
+		}
+	}
 	if errors.Is(err, errUnchanged) {
 		return true
 	}

@@ -57,6 +57,7 @@ type harness struct {
 	targets  map[string]notify.Address
 	refuse   func(workspaceID string) error // of a start
 	collect  error
+	discard  error       // of an artifact
 	onStart  func() bool // false: the server dies before it learns that the session was started
 }
 
@@ -383,6 +384,24 @@ func (f files) Save(_ context.Context, m artifacts.Maker, req artifacts.SaveRequ
 	a := artifacts.Artifact{ID: "art_" + req.Name, WorkspaceID: m.WorkspaceID, SessionID: m.SessionID, Name: req.Name, Size: 3, MIME: "text/plain"}
 	f.saved = append(f.saved, a)
 	return a, nil
+}
+
+func (f files) Get(_ context.Context, id string) (artifacts.Artifact, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, a := range f.saved {
+		if a.ID == id {
+			return a, nil
+		}
+	}
+	return artifacts.Artifact{}, fault.New(fault.NotFound, "artifact_not_found", "none")
+}
+
+func (f files) Delete(_ context.Context, a artifacts.Artifact) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.saved = slices.DeleteFunc(f.saved, func(has artifacts.Artifact) bool { return has.ID == a.ID })
+	return f.discard
 }
 
 func (f files) List(_ context.Context, of artifacts.Filter, _ page.Page) (out []artifacts.Artifact, _ string, _ error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
+	"github.com/parawork/parawork/tools/artifacts"
 )
 
 // A job in a project: its agent gets the prompt as it is, its answer is the output, its files are artifacts, its workspace stays and its end is
@@ -137,6 +138,82 @@ func TestEndsOfJobs(t *testing.T) {
 			t.Errorf("%s: cancelled afterwards: %s %v", name, again.Status, err)
 		}
 	}
+}
+
+// A job that is deleted is seen by nobody at once. It is cancelled when it runs, and goes with its artifacts, also when the server dies meanwhile.
+func TestDeletedJobs(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	s, kill := h.serve()
+	ask := jobs.Request{Prompt: "p", Agent: "claude-code", ProjectID: "prj_1", Artifacts: []string{"a.txt", "gone.txt"}, Webhook: &jobs.Webhook{URL: "https://hooks.example/x", Secret: "0123456789abcdef"}}
+	over, _, err := s.Create(t.Context(), h.ann, h.team, "k", ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.until(s, over.ID, is(jobs.Running))
+	h.exits(over.SessionID, 0)
+	over = h.until(s, over.ID, done)
+	if err := (files{h}).Delete(t.Context(), artifacts.Artifact{ID: over.Files[1].ID}); err != nil {
+		t.Fatal(err)
+	}
+	h.mu.Lock()
+	h.discard = fault.New(fault.Internal, "disk", "the disk is away")
+	h.mu.Unlock()
+	runs := h.create(s, jobs.Request{Artifacts: []string{"b.txt"}})
+	h.until(s, runs.ID, is(jobs.Running))
+	waits := h.create(s, jobs.Request{ProjectID: "prj_1"})
+	for _, j := range []jobs.Job{over, runs, waits} {
+		for range 2 {
+			if err := s.Delete(t.Context(), j.ID, "Ann"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.Get(t.Context(), j.ID); !fault.Is(err, fault.NotFound) {
+			t.Errorf("it is still seen: %v", err)
+		}
+	}
+	if all, _, err := s.List(t.Context(), h.team, jobs.Filter{Viewer: h.ann.User.ID}, page.Page{}); err != nil || len(all) != 0 {
+		t.Errorf("they are still listed: %v %v", all, err)
+	}
+	if again, made, err := s.Create(t.Context(), h.ann, h.team, "k", ask); err != nil || !made || again.ID == over.ID {
+		t.Errorf("asked again with its key: %v %v", made, err)
+	} else if err := s.Delete(t.Context(), again.ID, "Ann"); err != nil {
+		t.Fatal(err)
+	}
+	kill()
+	h.mu.Lock()
+	h.discard = nil
+	h.mu.Unlock()
+	h.serve()
+	rows := func() int { live, _ := h.store.LiveJobs(t.Context()); return len(live) }
+	for end := time.Now().Add(30 * time.Second); rows() > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	for _, j := range []jobs.Job{over, runs, waits} {
+		if _, err := h.store.Job(t.Context(), j.ID); !fault.Is(err, fault.NotFound) {
+			t.Errorf("it has a row: %v", err)
+		}
+	}
+	if h.count(func() int { return len(h.saved) }) != 0 || !h.sessions[runs.SessionID].State.Ended() || len(h.ended) != 1 {
+		t.Errorf("left: artifacts %+v, session %s, sandboxes ended %v", h.saved, h.sessions[runs.SessionID].State, h.ended)
+	}
+	if kinds := h.reported(over.ID); len(kinds) != 1 || kinds[0] != "job.completed" {
+		t.Errorf("reported %v", kinds)
+	}
+	if err := s.Delete(t.Context(), over.ID, "Ann"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("deleted once more: %v", err)
+	}
+}
+
+// reported are the reports about a job.
+func (h *harness) reported(id string) (kinds []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.posts {
+		if p.About == id {
+			kinds = append(kinds, p.Kind)
+		}
+	}
+	return kinds
 }
 
 // An agent that has just started and is idle has not done its work, and one that says so has.

@@ -71,7 +71,7 @@ func (s *Service) admit() {
 	var waiting []string
 	for id, f := range s.followed {
 		switch {
-		case f.step == Ending || f.step == Cleaning:
+		case f.step == Ending || f.step == Cleaning || f.step == Removing:
 		case f.waits():
 			if f.retryAt <= now {
 				waiting = append(waiting, id)
@@ -159,6 +159,8 @@ func (s *Service) seeTo(ctx context.Context, id string) {
 		return
 	}
 	s.mu.Lock()
-	delete(s.followed, id)
+	if s.followed[id] == f {
+		delete(s.followed, id)
+	}
 	s.mu.Unlock()
 }

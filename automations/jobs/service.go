@@ -11,6 +11,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
@@ -133,7 +134,13 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // Get returns a job. Errors: not_found.
-func (s *Service) Get(ctx context.Context, id string) (Job, error) { return s.cfg.Store.Job(ctx, id) }
+func (s *Service) Get(ctx context.Context, id string) (Job, error) {
+	j, err := s.cfg.Store.Job(ctx, id)
+	if err == nil && j.RemovedAt != 0 {
+		return Job{}, fault.New(fault.NotFound, "not_found", "There is no such job any more.")
+	}
+	return j, err
+}
 
 // List returns a page of a team's jobs, newest first, without their outputs.
 func (s *Service) List(ctx context.Context, teamID string, f Filter, pg page.Page) ([]Job, string, error) {
@@ -177,17 +184,55 @@ func (s *Service) Cancel(ctx context.Context, id, by string) (Job, error) {
 	return j, err
 }
 
+// Delete deletes a job with its artifacts; one that has not ended is cancelled first. Nobody sees it from here on, and a server that dies
+// meanwhile goes on with it. Errors: not_found.
+func (s *Service) Delete(ctx context.Context, id, by string) error {
+	j, err := s.edit(ctx, id, func(j *Job) error {
+		if j.RemovedAt != 0 {
+			return errUnchanged
+		}
+		j.RemovedAt, j.Key = s.now(), "" // who asks with the key again means another job
+		if j.Step == Done {
+			j.Step = Removing
+		} else if !j.decided() {
+			s.ends(j, Cancelled, "job_cancelled", "It was deleted by "+by+".")
+		}
+		return nil
+	})
+	if errors.Is(err, errUnchanged) {
+		return nil
+	}
+	if err == nil {
+		f := &followed{} // in place of one that may just be given up, because the job was done
+		f.note(j)
+		s.mu.Lock()
+		s.followed[id] = f
+		s.mu.Unlock()
+		s.look(id)
+	}
+	return err
+}
+
 var errUnchanged = errors.New("nothing changed")
 
 // decide stores how a job ends, once. What is left to be done about it is done by the step Ending.
 func (s *Service) decide(ctx context.Context, id string, outcome Status, code, why string) (Job, error) {
 	return s.edit(ctx, id, func(j *Job) error {
-		if j.Step == Ending || j.Step == Cleaning || j.Step == Done {
+		if j.decided() {
 			return errUnchanged
 		}
-		j.Step, j.Outcome, j.Code, j.Error, j.Reason, j.EndedAt = Ending, outcome, code, why, "", s.now()
+		s.ends(j, outcome, code, why)
 		return nil
 	})
+}
+
+// decided reports whether it is known how a job ends.
+func (j *Job) decided() bool {
+	return j.Step == Ending || j.Step == Cleaning || j.Step == Removing || j.Step == Done
+}
+
+func (s *Service) ends(j *Job, outcome Status, code, why string) {
+	j.Step, j.Outcome, j.Code, j.Error, j.Reason, j.EndedAt = Ending, outcome, code, why, "", s.now()
 }
 
 // edit changes a job and notifies whoever waits for it or shows it. fn returns errUnchanged to leave it alone.

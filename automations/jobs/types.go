@@ -50,6 +50,7 @@ const (
 	Working  Step = "working"  // its agent works
 	Ending   Step = "ending"   // how it ends is known; its session is stopped and its artifacts are collected
 	Cleaning Step = "cleaning" // it has ended; its sandbox is to be removed
+	Removing Step = "removing" // it has ended and was deleted: its artifacts and its row are to be removed
 	Done     Step = "done"
 )
 
@@ -129,6 +130,7 @@ type Job struct {
 	Deadline  int64
 	RetryAt   int64 // with Waiting: not before
 	EndedAt   int64 // its agent, from the step Ending on
+	RemovedAt int64 // somebody deleted it
 	UpdatedAt int64
 }
 
@@ -153,12 +155,14 @@ type Store interface {
 	Job(ctx context.Context, id string) (Job, error)
 	// JobByKey returns the job of a user in a team with an Idempotency-Key.
 	JobByKey(ctx context.Context, teamID, userID, key string) (Job, error)
-	// Jobs returns a page of a team's jobs, newest first, without their outputs.
+	// Jobs returns a page of a team's jobs that nobody deleted, newest first, without their outputs.
 	Jobs(ctx context.Context, teamID string, f Filter, pg page.Page) ([]Job, string, error)
 	// LiveJobs returns those of all teams for which something is to be done.
 	LiveJobs(ctx context.Context) ([]Job, error)
 	// EditJob lets fn change a job in one transaction, and returns it as stored.
 	EditJob(ctx context.Context, id string, fn func(*Job) error) (Job, error)
+	// DeleteJob deletes one.
+	DeleteJob(ctx context.Context, id string) error
 	// ForgetJobs deletes those that were done before a time.
 	ForgetJobs(ctx context.Context, before int64) error
 }
@@ -209,6 +213,8 @@ type Artifacts interface {
 	Collect(ctx context.Context, teamID, workspaceID string, final bool) error
 	Save(ctx context.Context, m artifacts.Maker, req artifacts.SaveRequest) (artifacts.Artifact, error)
 	List(ctx context.Context, f artifacts.Filter, pg page.Page) ([]artifacts.Artifact, string, error)
+	Get(ctx context.Context, id string) (artifacts.Artifact, error)
+	Delete(ctx context.Context, a artifacts.Artifact) error
 }
 
 // Hooks reports the ends of jobs.

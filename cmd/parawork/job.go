@@ -45,6 +45,7 @@ Work that an agent does without a person. JOB is an id (job_...).
   get JOB                         print a job
   list                            list the newest jobs; --status S, --limit N (default 20)
   cancel JOB                      cancel a job
+  delete JOB...                   delete jobs with their artifacts; one that has not ended is cancelled first
 
 All take --server URL, --token TOKEN, --team SLUG and --json, and have twins: PARAWORK_SERVER, PARAWORK_TOKEN, PARAWORK_TEAM. They exit with 0; with 1
 when something was refused, or the job that was waited for failed or was cancelled; with 124 when its time was over; with 2 when the command line is
@@ -98,6 +99,14 @@ var jobCommands = []subcommand[jobCall]{
 			return 0, nil
 		}
 		return 0, c.show(raw, err)
+	}},
+	{name: "delete", least: 1, most: 100, flags: none[jobCall], run: func(ctx context.Context, c *jobCall) (int, error) {
+		for _, id := range c.args {
+			if err := c.api.Delete(ctx, id); err != nil {
+				return 0, err
+			}
+		}
+		return 0, nil
 	}},
 }
 

@@ -82,6 +82,8 @@ const (
 	PlanDecided Point = "plan.decided" // a person has approved a plan; it has no tasks yet
 	PlanTasked  Point = "plan.tasked"  // its tasks are made; its call does not say that it was approved
 
+	SkillSaved Point = "skill.saved" // a version of a skill is written; its skill does not name it, and nothing is committed
+
 	// The ledger.
 	SegmentOpened Point = "segment.opened" // a sandbox's time counts; it is not ready yet
 	SegmentBeaten Point = "segment.beaten" // a heartbeat is written
@@ -248,5 +250,5 @@ var OfThePurge = []Point{PurgeBegun, PurgeRemoved}
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
 	CommitStaged, CommitMoved, ObjectsLent, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, UpdateApplied, PutAwayKept, PutAwayStored, PutAwayEnded, PutAwayDoomed, PutAwayCleared, RestoreRebuilt, RestoreStored,
 	SandboxStored, SandboxMade, SandboxPaused, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, SandboxRowStored, SandboxRowEnded, QueueClaimed, QueuePasted,
-	QueueTyped, QuestionStored, QuestionHanded, CheckpointTaken, RunMade, RunStarted, JobStored, JobStarted, JobEnding, PlanDecided, PlanTasked, MachineEnrolled, MachineOnline,
+	QueueTyped, QuestionStored, QuestionHanded, CheckpointTaken, RunMade, RunStarted, JobStored, JobStarted, JobEnding, PlanDecided, PlanTasked, SkillSaved, MachineEnrolled, MachineOnline,
 	SegmentOpened, SegmentBeaten, SegmentClosed, HourRolled}

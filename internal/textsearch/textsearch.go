@@ -28,6 +28,38 @@ func (q Query) Score(name, text string) (n int) {
 	return n
 }
 
+// mostTerms of a query count in a database.
+const mostTerms = 16
+
+// Words are the distinct words of a text in one line, for a database to compare with patterns.
+func Words(text string) string {
+	var b strings.Builder
+	b.WriteByte(' ')
+	seen := map[string]bool{}
+	for _, w := range wordsOf(text) {
+		if !seen[w] {
+			seen[w] = true
+			b.WriteString(w + " ")
+		}
+	}
+	return b.String()
+}
+
+// Pattern is a word of a query as LIKE compares it with Words: what has the word itself, and what has a part of it that counts.
+type Pattern struct{ Whole, Part string }
+
+// Patterns are those of the first words of a query.
+func (q Query) Patterns() (out []Pattern) {
+	for _, t := range q.asked[:min(len(q.asked), mostTerms)] {
+		p := Pattern{"% " + t.text + " %", "% " + t.text + "%"}
+		if t.inside {
+			p.Part = "%" + t.text + "%"
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
 // wordsOf are the words of a text in lower case and without accents. An identifier such as fooBar is three: foobar, foo and bar.
 func wordsOf(s string) (words []string) {
 	if ascii(s) {

@@ -2213,7 +2213,7 @@ CREATE TABLE jobs (
     workspace_id TEXT NOT NULL DEFAULT '',   -- reserved before it is made
     session_id   TEXT NOT NULL,              -- reserved before it is started
     status       TEXT NOT NULL,              -- queued, running, completed, failed, timeout, cancelled
-    step         TEXT NOT NULL,              -- waiting, making, working, ending, cleaning, done
+    step         TEXT NOT NULL,              -- waiting, making, working, ending, cleaning, removing, done
     outcome      TEXT NOT NULL DEFAULT '',   -- the status it ends with
     retried      BOOLEAN NOT NULL DEFAULT FALSE,
     refusals     BIGINT NOT NULL DEFAULT 0,
@@ -2230,6 +2230,7 @@ CREATE TABLE jobs (
     deadline     BIGINT NOT NULL DEFAULT 0,
     retry_at     BIGINT NOT NULL DEFAULT 0,
     ended_at     BIGINT NOT NULL DEFAULT 0,
+    removed_at   BIGINT NOT NULL DEFAULT 0,  -- somebody deleted it: nobody sees it, and the row goes once it has ended
     updated_at   BIGINT NOT NULL
 );
 CREATE UNIQUE INDEX jobs_by_key ON jobs(team_id, created_by, key) WHERE key <> '';
@@ -2268,6 +2269,8 @@ CREATE TABLE skill_versions (
     agent       TEXT NOT NULL DEFAULT '',
     session_id  TEXT NOT NULL DEFAULT '',
     saved_at    BIGINT NOT NULL,
+    named       TEXT NOT NULL,               -- the distinct words of name and description, as searches compare them
+    words       TEXT NOT NULL,               -- likewise of the text
     PRIMARY KEY (skill_id, version)
 );
 
@@ -2275,6 +2278,7 @@ CREATE TABLE agent_instructions (
     team_id    TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
     project_id TEXT NOT NULL DEFAULT '',     -- '' = of the whole team
     text       TEXT NOT NULL,                -- at most 32 KiB, secrets masked
+    accepts    BOOLEAN NOT NULL DEFAULT FALSE, -- of a team: skills that agents save are in use at once
     updated_by TEXT NOT NULL,
     updated_at BIGINT NOT NULL,
     PRIMARY KEY (team_id, project_id)

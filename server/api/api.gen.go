@@ -5136,9 +5136,11 @@ type AgentAccountTestResult string
 
 // AgentInstructions defines model for AgentInstructions.
 type AgentInstructions struct {
-	Text      string `json:"text"`
-	UpdatedAt *int64 `json:"updated_at"`
-	UpdatedBy *Maker `json:"updated_by,omitempty"`
+	// AcceptSkills Of a team: skills that agents save are in use at once, without a member's review
+	AcceptSkills bool   `json:"accept_skills"`
+	Text         string `json:"text"`
+	UpdatedAt    *int64 `json:"updated_at"`
+	UpdatedBy    *Maker `json:"updated_by,omitempty"`
 }
 
 // AgentLimits Of these, the other owner's, config.json's and the session's, the smallest counts
@@ -8668,6 +8670,9 @@ type NewAgentAccount struct {
 
 // NewAgentInstructions defines model for NewAgentInstructions.
 type NewAgentInstructions struct {
+	// AcceptSkills Of a team: skills that agents save are in use at once, without a member's review. Left out, it stays as it is
+	AcceptSkills *bool `json:"accept_skills,omitempty"`
+
 	// Text Markdown; empty removes them
 	Text string `json:"text"`
 }
@@ -14481,7 +14486,10 @@ type ListSkillsParams struct {
 	Project *string `form:"project,omitempty" json:"project,omitempty"`
 
 	// Q Words of which a skill has at least one
-	Q      *string `form:"q,omitempty" json:"q,omitempty"`
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
+	// Drafts Only skills with a draft that waits for a member
+	Drafts *bool   `form:"drafts,omitempty" json:"drafts,omitempty"`
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
@@ -15700,6 +15708,9 @@ type ServerInterface interface {
 	// RevokeInvite Revoke an invite; owners and admins
 	// (DELETE /invites/{id})
 	RevokeInvite(ctx echo.Context, id Id) error
+	// DeleteJob Delete a job with its artifacts
+	// (DELETE /jobs/{id})
+	DeleteJob(ctx echo.Context, id Id) error
 	// GetJob Get a job
 	// (GET /jobs/{id})
 	GetJob(ctx echo.Context, id Id) error
@@ -18224,6 +18235,22 @@ func (w *ServerInterfaceWrapper) RevokeInvite(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.RevokeInvite(ctx, id)
+	return err
+}
+
+// DeleteJob converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteJob(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteJob(ctx, id)
 	return err
 }
 
@@ -22750,6 +22777,13 @@ func (w *ServerInterfaceWrapper) ListSkills(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter q: %s", err))
 	}
 
+	// ------------- Optional query parameter "drafts" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "drafts", ctx.QueryParams(), &params.Drafts, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter drafts: %s", err))
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -27131,6 +27165,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/threads/:id/interrupt", wrapper.InterruptThread, options.OperationMiddlewares["interruptThread"]...)
 	router.GET(options.BaseURL+"/teams/:team/jobs", wrapper.ListJobs, options.OperationMiddlewares["listJobs"]...)
 	router.POST(options.BaseURL+"/teams/:team/jobs", wrapper.CreateJob, options.OperationMiddlewares["createJob"]...)
+	router.DELETE(options.BaseURL+"/jobs/:id", wrapper.DeleteJob, options.OperationMiddlewares["deleteJob"]...)
 	router.GET(options.BaseURL+"/jobs/:id", wrapper.GetJob, options.OperationMiddlewares["getJob"]...)
 	router.GET(options.BaseURL+"/jobs/:id/events", wrapper.FollowJob, options.OperationMiddlewares["followJob"]...)
 	router.POST(options.BaseURL+"/jobs/:id/cancel", wrapper.CancelJob, options.OperationMiddlewares["cancelJob"]...)
@@ -30604,6 +30639,39 @@ type RevokeInvitedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RevokeInvitedefaultApplicationProblemPlusJSONResponse) VisitRevokeInviteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteJobRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeleteJobResponseObject interface {
+	VisitDeleteJobResponse(w http.ResponseWriter) error
+}
+
+type DeleteJob204Response struct {
+}
+
+func (response DeleteJob204Response) VisitDeleteJobResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteJobdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteJobdefaultApplicationProblemPlusJSONResponse) VisitDeleteJobResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -46356,6 +46424,9 @@ type StrictServerInterface interface {
 	// RevokeInvite Revoke an invite; owners and admins
 	// (DELETE /invites/{id})
 	RevokeInvite(ctx context.Context, request RevokeInviteRequestObject) (RevokeInviteResponseObject, error)
+	// DeleteJob Delete a job with its artifacts
+	// (DELETE /jobs/{id})
+	DeleteJob(ctx context.Context, request DeleteJobRequestObject) (DeleteJobResponseObject, error)
 	// GetJob Get a job
 	// (GET /jobs/{id})
 	GetJob(ctx context.Context, request GetJobRequestObject) (GetJobResponseObject, error)
@@ -50144,6 +50215,31 @@ func (sh *strictHandler) RevokeInvite(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(RevokeInviteResponseObject); ok {
 		return validResponse.VisitRevokeInviteResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteJob operation middleware
+func (sh *strictHandler) DeleteJob(ctx echo.Context, id Id) error {
+	var request DeleteJobRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteJob(ctx.Request().Context(), request.(DeleteJobRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteJob")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteJobResponseObject); ok {
+		return validResponse.VisitDeleteJobResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

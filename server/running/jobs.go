@@ -67,6 +67,12 @@ func (h Jobs) CancelJob(ctx context.Context, req api.CancelJobRequestObject) (ap
 	return api.CancelJob200JSONResponse(out), err
 }
 
+func (h Jobs) DeleteJob(ctx context.Context, req api.DeleteJobRequestObject) (api.DeleteJobResponseObject, error) {
+	call := rest.CallOf(ctx)
+	audit.Target(ctx, "job", call.Job.ID, call.Job.Request.Agent)
+	return api.DeleteJob204Response{}, h.cfg.Jobs.Delete(ctx, req.Id, call.Actor.User.Name)
+}
+
 // one is a job with the deliveries of its report.
 func (h Jobs) one(ctx context.Context, j jobs.Job) (api.Job, error) {
 	out := h.shown(ctx, j)

@@ -36,15 +36,12 @@ func (h Skills) skill(ctx context.Context, k skills.Skill) (api.TeamSkill, error
 
 func (h Skills) ListSkills(ctx context.Context, req api.ListSkillsRequestObject) (api.ListSkillsResponseObject, error) {
 	team := rest.CallOf(ctx).Object.TeamID
-	all, next, err := h.cfg.Skills.List(ctx, team, rest.Val(req.Params.Project), rest.Val(req.Params.Q), rest.PageOf(req.Params.Limit, req.Params.Cursor))
+	all, next, err := h.cfg.Skills.List(ctx, team, skills.Filter{ProjectID: rest.Val(req.Params.Project), Query: rest.Val(req.Params.Q), Drafts: rest.Val(req.Params.Drafts)}, rest.PageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
 	names, err := rest.MemberNames(ctx, h.cfg.Directory, team)
-	return api.ListSkills200JSONResponse{NextCursor: rest.Text(next), Items: rest.List(all, func(k skills.Skill) api.TeamSkill {
-		k.Text = ""
-		return skillOf(k, names)
-	})}, err
+	return api.ListSkills200JSONResponse{NextCursor: rest.Text(next), Items: rest.List(all, func(k skills.Skill) api.TeamSkill { return skillOf(k, names) })}, err
 }
 
 func (h Skills) CreateSkill(ctx context.Context, req api.CreateSkillRequestObject) (api.CreateSkillResponseObject, error) {
@@ -121,7 +118,7 @@ func (h Skills) ListSkillVersions(ctx context.Context, req api.ListSkillVersions
 
 // instructions answers with the instructions of a team or a project.
 func (h Skills) instructions(ctx context.Context, i skills.Instructions, err error) (api.AgentInstructions, error) {
-	out := api.AgentInstructions{Text: i.Text, UpdatedAt: rest.Ptr(i.UpdatedAt)}
+	out := api.AgentInstructions{Text: i.Text, AcceptSkills: i.Accepts, UpdatedAt: rest.Ptr(i.UpdatedAt)}
 	if err != nil || i.UpdatedBy == "" {
 		return out, err
 	}
@@ -131,9 +128,9 @@ func (h Skills) instructions(ctx context.Context, i skills.Instructions, err err
 	return out, err
 }
 
-func (h Skills) setInstructions(ctx context.Context, projectID, text string) (api.AgentInstructions, error) {
+func (h Skills) setInstructions(ctx context.Context, projectID string, b *api.NewAgentInstructions) (api.AgentInstructions, error) {
 	call := rest.CallOf(ctx)
-	i, err := h.cfg.Skills.SetInstructions(ctx, skills.Instructions{TeamID: call.Object.TeamID, ProjectID: projectID, Text: text, UpdatedBy: call.Actor.User.ID})
+	i, err := h.cfg.Skills.SetInstructions(ctx, skills.Instructions{TeamID: call.Object.TeamID, ProjectID: projectID, Text: b.Text, UpdatedBy: call.Actor.User.ID}, b.AcceptSkills)
 	return h.instructions(ctx, i, err)
 }
 
@@ -144,7 +141,7 @@ func (h Skills) GetTeamInstructions(ctx context.Context, _ api.GetTeamInstructio
 }
 
 func (h Skills) SetTeamInstructions(ctx context.Context, req api.SetTeamInstructionsRequestObject) (api.SetTeamInstructionsResponseObject, error) {
-	out, err := h.setInstructions(ctx, "", req.Body.Text)
+	out, err := h.setInstructions(ctx, "", req.Body)
 	return api.SetTeamInstructions200JSONResponse(out), err
 }
 
@@ -157,6 +154,6 @@ func (h Skills) GetProjectInstructions(ctx context.Context, req api.GetProjectIn
 func (h Skills) SetProjectInstructions(ctx context.Context, req api.SetProjectInstructionsRequestObject) (api.SetProjectInstructionsResponseObject, error) {
 	p := rest.CallOf(ctx).Project
 	audit.Target(ctx, "project", p.ID, p.Name)
-	out, err := h.setInstructions(ctx, req.Id, req.Body.Text)
+	out, err := h.setInstructions(ctx, req.Id, req.Body)
 	return api.SetProjectInstructions200JSONResponse(out), err
 }

@@ -27,7 +27,7 @@ func (s *Jobs) Tx(ctx context.Context, fn func(ctx context.Context) error) error
 
 const (
 	columnsBefore = `id, team_id, created_by, key, hash, request, private, hook_url, secret_id, sandbox_id, workspace_id, session_id, status, step, outcome, retried, refusals, reason, code, error, `
-	columnsAfter  = `, warnings, files, cost_nano, version, created_at, started_at, deadline, retry_at, ended_at, updated_at`
+	columnsAfter  = `, warnings, files, cost_nano, version, created_at, started_at, deadline, retry_at, ended_at, removed_at, updated_at`
 	jobColumns    = columnsBefore + `output` + columnsAfter
 	briefColumns  = columnsBefore + `''` + columnsAfter
 )
@@ -37,7 +37,7 @@ func scanJob(s store.Scanner) (j jobs.Job, err error) {
 	var private bool
 	var cost sql.NullInt64
 	if err = s.Scan(&j.ID, &j.TeamID, &j.CreatedBy, &j.Key, &j.Hash, &request, &private, &j.HookURL, &j.HookSecretID, &j.SandboxID, &j.WorkspaceID, &j.SessionID, &j.Status, &j.Step, &j.Outcome,
-		&j.Retried, &j.Refusals, &j.Reason, &j.Code, &j.Error, &j.Output, &warnings, &files, &cost, &j.Version, &j.CreatedAt, &j.StartedAt, &j.Deadline, &j.RetryAt, &j.EndedAt, &j.UpdatedAt); err != nil {
+		&j.Retried, &j.Refusals, &j.Reason, &j.Code, &j.Error, &j.Output, &warnings, &files, &cost, &j.Version, &j.CreatedAt, &j.StartedAt, &j.Deadline, &j.RetryAt, &j.EndedAt, &j.RemovedAt, &j.UpdatedAt); err != nil {
 		return j, err
 	}
 	if cost.Valid {
@@ -75,9 +75,9 @@ func (s *Jobs) InsertJob(ctx context.Context, j jobs.Job, most int) error {
 		if n >= most {
 			return fault.New(fault.RateLimited, "jobs_queue_full", "The team has %d jobs that have not ended, which is the most. Try again when some have.", n).With("max", most)
 		}
-		_, err := s.db.Exec(ctx, `INSERT INTO jobs (`+jobColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, j.ID, j.TeamID, j.CreatedBy, j.Key, j.Hash, request, j.Private(),
+		_, err := s.db.Exec(ctx, `INSERT INTO jobs (`+jobColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, j.ID, j.TeamID, j.CreatedBy, j.Key, j.Hash, request, j.Private(),
 			j.HookURL, j.HookSecretID, j.SandboxID, j.WorkspaceID, j.SessionID, string(j.Status), string(j.Step), string(j.Outcome), j.Retried, j.Refusals, j.Reason, j.Code, j.Error, j.Output, warnings, files,
-			nullable(j.CostNano), j.Version, j.CreatedAt, j.StartedAt, j.Deadline, j.RetryAt, j.EndedAt, j.UpdatedAt)
+			nullable(j.CostNano), j.Version, j.CreatedAt, j.StartedAt, j.Deadline, j.RetryAt, j.EndedAt, j.RemovedAt, j.UpdatedAt)
 		return err
 	})
 	return store.Wrap(err, "storing a job")
@@ -95,9 +95,9 @@ func (s *Jobs) JobByKey(ctx context.Context, teamID, userID, key string) (jobs.J
 	return j, store.Wrap(err, "looking for a job")
 }
 
-// Jobs returns a page of a team's jobs, newest first, without their outputs.
+// Jobs returns a page of a team's jobs that nobody deleted, newest first, without their outputs.
 func (s *Jobs) Jobs(ctx context.Context, teamID string, f jobs.Filter, pg page.Page) ([]jobs.Job, string, error) {
-	query, args := `SELECT `+briefColumns+` FROM jobs WHERE team_id = {team?}
+	query, args := `SELECT `+briefColumns+` FROM jobs WHERE team_id = {team?} AND removed_at = 0
 		AND (created_by = ? OR NOT private AND NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = jobs.workspace_id AND w.private AND w.created_by <> ? AND {team:w}))`, []any{teamID, f.Viewer, f.Viewer}
 	if f.Status != "" {
 		query, args = query+` AND status = ?`, append(args, string(f.Status))
@@ -146,13 +146,19 @@ func (s *Jobs) EditJob(ctx context.Context, id string, fn func(*jobs.Job) error)
 		if err != nil {
 			return err
 		}
-		_, err = s.db.Exec(ctx, `UPDATE jobs SET sandbox_id = ?, workspace_id = ?, session_id = ?, status = ?, step = ?, outcome = ?, retried = ?, refusals = ?, reason = ?, code = ?, error = ?, output = ?,
-			warnings = ?, files = ?, cost_nano = ?, version = ?, started_at = ?, deadline = ?, retry_at = ?, ended_at = ?, updated_at = ? WHERE id = ? AND {team}`, j.SandboxID, j.WorkspaceID, j.SessionID,
+		_, err = s.db.Exec(ctx, `UPDATE jobs SET key = ?, sandbox_id = ?, workspace_id = ?, session_id = ?, status = ?, step = ?, outcome = ?, retried = ?, refusals = ?, reason = ?, code = ?, error = ?, output = ?,
+			warnings = ?, files = ?, cost_nano = ?, version = ?, started_at = ?, deadline = ?, retry_at = ?, ended_at = ?, removed_at = ?, updated_at = ? WHERE id = ? AND {team}`, j.Key, j.SandboxID, j.WorkspaceID, j.SessionID,
 			string(j.Status), string(j.Step), string(j.Outcome), j.Retried, j.Refusals, j.Reason, j.Code, j.Error, j.Output, warnings, files, nullable(j.CostNano), j.Version, j.StartedAt, j.Deadline, j.RetryAt,
-			j.EndedAt, j.UpdatedAt, id)
+			j.EndedAt, j.RemovedAt, j.UpdatedAt, id)
 		return err
 	})
 	return j, store.Wrap(err, "changing a job")
+}
+
+// DeleteJob deletes one.
+func (s *Jobs) DeleteJob(ctx context.Context, id string) error {
+	_, err := s.db.Exec(ctx, `DELETE FROM jobs WHERE id = ? AND {team}`, id)
+	return store.Wrap(err, "deleting a job")
 }
 
 // ForgetJobs deletes those that were done before a time.

@@ -2,8 +2,12 @@ package toolstore
 
 import (
 	"context"
+	"strings"
 
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/internal/textsearch"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/tools/skills"
 )
@@ -17,9 +21,14 @@ var _ skills.Store = (*Skills)(nil)
 func NewSkills(db *store.DB) *Skills { return &Skills{db} }
 
 const (
-	skillRows = `SELECT s.id, s.team_id, s.project_id, s.name, s.in_use, s.draft, s.latest, s.created_at, s.updated_at,
-		v.version, v.description, v.text, v.user_id, v.agent, v.session_id, v.saved_at
+	skillsBrief = skillBefore + `''` + skillAfter
+	skillRows   = skillBefore + `v.text` + skillAfter
+	skillBefore = `SELECT s.id, s.team_id, s.project_id, s.name, s.in_use, s.draft, s.latest, s.created_at, s.updated_at, v.version, v.description, `
+	skillAfter  = `, v.user_id, v.agent, v.session_id, v.saved_at
 		FROM skills s JOIN skill_versions v ON v.skill_id = s.id AND v.version = CASE WHEN s.in_use > 0 THEN s.in_use ELSE s.draft END AND {team:v} WHERE {team:s} `
+	// usable are the skills of a team that agents of a project read: of two with one name that of the project.
+	usable = `FROM skills s JOIN skill_versions v ON v.skill_id = s.id AND v.version = s.in_use AND {team:v} WHERE s.team_id = ? AND {team:s} AND (s.project_id = ? OR s.project_id = ''
+		AND NOT EXISTS (SELECT 1 FROM skills o WHERE o.team_id = s.team_id AND o.project_id = ? AND o.name = s.name AND o.in_use > 0 AND {team:o}))`
 	versionColumns = `version, description, text, user_id, agent, session_id, saved_at`
 )
 
@@ -29,11 +38,65 @@ func scanSkill(r store.Scanner) (s skills.Skill, err error) {
 	return s, err
 }
 
-// Skills returns the skills of a team and of one project.
-func (s *Skills) Skills(ctx context.Context, teamID, projectID string, limit int) ([]skills.Skill, error) {
-	rows, err := s.db.Query(ctx, skillRows+`AND s.team_id = ? AND (? = '' OR s.project_id = '' OR s.project_id = ?) ORDER BY s.created_at DESC, s.id DESC LIMIT ?`, teamID, projectID, projectID, limit)
+// matches is the condition that the version v has a word of a query, with its arguments.
+func matches(query string) (where string, args []any) {
+	if strings.TrimSpace(query) == "" {
+		return "", nil
+	}
+	where = `1 = 0`
+	for _, p := range textsearch.Parse(query).Patterns() {
+		where += ` OR v.named LIKE ? OR v.words LIKE ?`
+		args = append(args, p.Part, p.Part)
+	}
+	return ` AND (` + where + `)`, args
+}
+
+// points rates the version v as textsearch.Query.Score does, with its arguments.
+func points(q textsearch.Query) (rated string, args []any) {
+	rated = `0`
+	for _, p := range q.Patterns() {
+		rated += ` + 3 * CASE WHEN v.named LIKE ? THEN 2 WHEN v.named LIKE ? THEN 1 ELSE 0 END + CASE WHEN v.words LIKE ? THEN 2 WHEN v.words LIKE ? THEN 1 ELSE 0 END`
+		args = append(args, p.Whole, p.Part, p.Whole, p.Part)
+	}
+	return rated, args
+}
+
+// Skills returns a page of a team's skills, without texts.
+func (s *Skills) Skills(ctx context.Context, teamID string, f skills.Filter, pg page.Page) ([]skills.Skill, string, error) {
+	where, words := matches(f.Query)
+	args := append([]any{teamID, f.ProjectID, f.ProjectID}, words...)
+	if f.Drafts {
+		where += ` AND s.draft > 0`
+	}
+	query, args, err := store.Keyset(skillsBrief+`AND s.team_id = ? AND (? = '' OR s.project_id = '' OR s.project_id = ?)`+where, "created_at", args, pg)
+	if err != nil {
+		return nil, "", err
+	}
+	rows, err := s.db.Query(ctx, query, args...)
 	out, err := store.Collect(rows, err, scanSkill)
-	return out, store.Wrap(err, "reading skills")
+	if err != nil {
+		return nil, "", store.Wrap(err, "reading skills")
+	}
+	out, next := page.Cut(pg, out, func(k skills.Skill) page.Key { return page.Key{At: k.CreatedAt, ID: k.ID} })
+	return out, next, nil
+}
+
+// InUse returns what agents of a project read.
+func (s *Skills) InUse(ctx context.Context, teamID, projectID string, q textsearch.Query) ([]skills.Found, error) {
+	rated, args := points(q)
+	rows, err := s.db.Query(ctx, `SELECT s.name, v.description, '', `+rated+` `+usable+` ORDER BY s.name`, append(args, teamID, projectID, projectID)...)
+	out, err := store.Collect(rows, err, scanFound)
+	return out, store.Wrap(err, "looking for skills")
+}
+
+// Named returns a skill that agents of a project read.
+func (s *Skills) Named(ctx context.Context, teamID, projectID, name string) (skills.Found, error) {
+	k, err := scanFound(s.db.QueryRow(ctx, `SELECT s.name, v.description, v.text, 0 `+usable+` AND s.name = ?`, teamID, projectID, projectID, name))
+	return k, store.Wrap(err, "reading a skill by its name")
+}
+
+func scanFound(r store.Scanner) (k skills.Found, err error) {
+	return k, r.Scan(&k.Name, &k.Description, &k.Text, &k.Points)
 }
 
 // Skill returns a skill.
@@ -78,10 +141,11 @@ func (s *Skills) SaveSkill(ctx context.Context, k skills.Skill, draft bool, must
 				return err
 			}
 		}
-		if _, err := s.db.Exec(ctx, `INSERT INTO skill_versions (skill_id, team_id, `+versionColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?)`, k.ID, k.TeamID, version, k.Description, k.Text, k.UserID, k.Agent,
-			k.SessionID, k.SavedAt); err != nil {
+		if _, err := s.db.Exec(ctx, `INSERT INTO skill_versions (skill_id, team_id, `+versionColumns+`, named, words) VALUES (?,{team?},?,?,?,?,?,?,?,?,?)`, k.ID, k.TeamID, version, k.Description, k.Text, k.UserID, k.Agent,
+			k.SessionID, k.SavedAt, textsearch.Words(k.Name+" "+k.Description), textsearch.Words(k.Text)); err != nil {
 			return err
 		}
+		failpoint.Reach(failpoint.SkillSaved)
 		set := `UPDATE skills SET in_use = ?, draft = 0 WHERE id = ? AND {team}`
 		if draft {
 			set = `UPDATE skills SET draft = ? WHERE id = ? AND {team}`
@@ -132,7 +196,7 @@ func (s *Skills) DeleteSkill(ctx context.Context, id string) error {
 // Instructions returns those of a team or a project.
 func (s *Skills) Instructions(ctx context.Context, teamID, projectID string) (skills.Instructions, error) {
 	i := skills.Instructions{TeamID: teamID, ProjectID: projectID}
-	err := s.db.QueryRow(ctx, `SELECT text, updated_by, updated_at FROM agent_instructions WHERE team_id = ? AND project_id = ? AND {team}`, teamID, projectID).Scan(&i.Text, &i.UpdatedBy, &i.UpdatedAt)
+	err := s.db.QueryRow(ctx, `SELECT text, accepts, updated_by, updated_at FROM agent_instructions WHERE team_id = ? AND project_id = ? AND {team}`, teamID, projectID).Scan(&i.Text, &i.Accepts, &i.UpdatedBy, &i.UpdatedAt)
 	if fault.Is(err, fault.NotFound) {
 		err = nil
 	}
@@ -140,8 +204,11 @@ func (s *Skills) Instructions(ctx context.Context, teamID, projectID string) (sk
 }
 
 // SetInstructions replaces them.
-func (s *Skills) SetInstructions(ctx context.Context, i skills.Instructions) error {
-	_, err := s.db.Exec(ctx, `INSERT INTO agent_instructions (team_id, project_id, text, updated_by, updated_at) VALUES ({team?},?,?,?,?)
-		ON CONFLICT (team_id, project_id) DO UPDATE SET text = excluded.text, updated_by = excluded.updated_by, updated_at = excluded.updated_at`, i.TeamID, i.ProjectID, i.Text, i.UpdatedBy, i.UpdatedAt)
+func (s *Skills) SetInstructions(ctx context.Context, i *skills.Instructions, accepts *bool) error {
+	first := accepts != nil && *accepts
+	err := s.db.QueryRow(ctx, `INSERT INTO agent_instructions (team_id, project_id, text, accepts, updated_by, updated_at) VALUES ({team?},?,?,?,?,?)
+		ON CONFLICT (team_id, project_id) DO UPDATE SET text = excluded.text, updated_by = excluded.updated_by, updated_at = excluded.updated_at,
+		accepts = CASE WHEN ? THEN excluded.accepts ELSE agent_instructions.accepts END RETURNING accepts`,
+		i.TeamID, i.ProjectID, i.Text, first, i.UpdatedBy, i.UpdatedAt, accepts != nil).Scan(&i.Accepts)
 	return store.Wrap(err, "storing instructions for agents")
 }

@@ -103,6 +103,8 @@ var scenarios = map[failpoint.Point]scenario{
 
 	failpoint.PlanDecided: {(*death).plan, (*death).approve, (*death).plannedOnce},
 	failpoint.PlanTasked:  {(*death).plan, (*death).approve, (*death).plannedOnce},
+
+	failpoint.SkillSaved: {(*death).writeSkill, (*death).saveSkill, (*death).savedWholeOrNot},
 }
 
 // The server is killed at every point there is: no work is lost, nothing stays half made, and what was asked for can be asked

@@ -84,7 +84,7 @@ var harmless = map[string]string{
 	"allowHost": "the network", "disallowHost": "the network", "openPort": "a port", "createPortLink": "a link", "revokePortLink": "a link", "wakeSandbox": "it goes on", "createSession": "an agent begins",
 	"stopSession": "an agent ends, its files stay", "resumeSession": "an agent begins", "sendInput": "input to an agent", "correctState": "a mark",
 	"answerQuestion": "input to an agent", "createPrompt": "input to an agent", "sendToThread": "input to an agent", "interruptThread": "input to an agent", "updateThread": "input to an agent", "forkThread": "an agent begins", "undoThread": "it takes a snapshot first: TestOwnAgentIsEdited", "compactThread": "input to an agent", "clearThread": "input to an agent", "interruptSession": "input to an agent", "createWatchLink": "a link",
-	"createRun": "workspaces that are made", "createJob": "an agent begins, in a workspace that is made for it", "cancelJob": "an agent ends, its files stay", "keepRun": "the others are archived, as archiveWorkspace does", "emptyTeamCaches": "caches fill again",
+	"createRun": "workspaces that are made", "createJob": "an agent begins, in a workspace that is made for it", "cancelJob": "an agent ends, its files stay", "deleteJob": "what a person lets go of", "keepRun": "the others are archived, as archiveWorkspace does", "emptyTeamCaches": "caches fill again",
 	"createRunner": "a machine that comes", "updateRunner": "a name", "revokeRunner": "its sandboxes end as destroySandbox does, or stay on the machine",
 	"regenerateRunner": "a key", "revokeInstanceRunner": "its sandboxes end as destroySandbox does, or stay on the machine", "revokeWatchLink": "a link",
 	"undoEdit":         "it is tried in tools/edits: TestUndoKeepsLaterEdits",

@@ -143,3 +143,45 @@ func (d *death) jobDoneOnce() {
 		d.t.Errorf("%+v; it left %q %v", j, b, err)
 	}
 }
+
+// skill is a skill as the API shows it.
+type skill struct {
+	ID, Text       string
+	Version, Draft int64
+	InUse          int64 `json:"in_use"`
+}
+
+func (d *death) writeSkill() {
+	d.API("POST", "/teams/"+d.Team+"/skills", map[string]any{"name": "release", "description": "How to release", "text": "one"}, nil)
+}
+
+func (d *death) onlySkill() (s skill, versions []string) {
+	var all struct{ Items []skill }
+	d.API("GET", "/teams/"+d.Team+"/skills?q=release", nil, &all)
+	if len(all.Items) != 1 {
+		d.t.Fatalf("%d skills, want one", len(all.Items))
+	}
+	d.API("GET", "/skills/"+all.Items[0].ID, nil, &s)
+	var kept struct{ Items []struct{ Text string } }
+	d.API("GET", "/skills/"+s.ID+"/versions", nil, &kept)
+	for _, v := range kept.Items {
+		versions = append(versions, v.Text)
+	}
+	return s, versions
+}
+
+func (d *death) saveSkill() {
+	s, _ := d.onlySkill()
+	_ = d.Try("PATCH", "/skills/"+s.ID, map[string]any{"text": "two", "version": s.Version}, nil)
+}
+
+// savedWholeOrNot: the version that was cut is not there, nor counted, and can be saved.
+func (d *death) savedWholeOrNot() {
+	if s, versions := d.onlySkill(); s.Version != 1 || s.InUse != 1 || s.Draft != 0 || s.Text != "one" || len(versions) != 1 {
+		d.t.Errorf("after the crash: %+v, versions %q", s, versions)
+	}
+	d.saveSkill()
+	if s, versions := d.onlySkill(); s.Version != 2 || s.InUse != 2 || s.Text != "two" || len(versions) != 2 {
+		d.t.Errorf("saved again: %+v, versions %q", s, versions)
+	}
+}

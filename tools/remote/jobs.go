@@ -83,6 +83,12 @@ func (j Jobs) Cancel(ctx context.Context, id string) (json.RawMessage, error) {
 	return j.a.send(ctx, http.MethodPost, path("jobs", id, "cancel"), nil, nil, maxAnswer)
 }
 
+// Delete deletes a job with its artifacts.
+func (j Jobs) Delete(ctx context.Context, id string) error {
+	_, err := j.a.send(ctx, http.MethodDelete, path("jobs", id), nil, nil, maxAnswer)
+	return err
+}
+
 // A server that is away is asked again so often, with so much time between.
 const (
 	askAgain = 60

@@ -3,7 +3,6 @@ package skills
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -18,12 +17,13 @@ import (
 	"github.com/parawork/parawork/tools/skills/repository"
 )
 
-// Changed is the type of the event that skills changed. Its ID is the project's, or the team's.
+// Changed is the type of the event that skills or instructions changed. Its ID is the project's, or the team's.
 const Changed = "skills.changed"
 
-// Config configures a Service. Store, Workspaces and Repository are required.
+// Config configures a Service. Store, Texts, Workspaces and Repository are required.
 type Config struct {
 	Store      Store
+	Texts      Texts
 	Workspaces Workspaces
 	Repository Repository
 	Secrets    tools.Secrets    // masked before a text is stored; nil = teams have none
@@ -36,8 +36,8 @@ type Service struct{ cfg Config }
 
 // New returns a Service. It panics if a dependency is missing.
 func New(cfg Config) *Service {
-	if cfg.Store == nil || cfg.Workspaces == nil || cfg.Repository == nil {
-		panic("skills: Store, Workspaces and Repository are required")
+	if cfg.Store == nil || cfg.Texts == nil || cfg.Workspaces == nil || cfg.Repository == nil {
+		panic("skills: Store, Texts, Workspaces and Repository are required")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -55,24 +55,9 @@ func (s *Service) Versions(ctx context.Context, id string) ([]Version, error) {
 	return s.cfg.Store.Versions(ctx, id)
 }
 
-// List returns a page of a team's skills with those of one project, or of all with "": the newest first, with a query those that have words
-// of it.
-func (s *Service) List(ctx context.Context, teamID, projectID, query string, p page.Page) ([]Skill, string, error) {
-	after, ok, err := p.Key()
-	if err != nil {
-		return nil, "", err
-	}
-	all, err := s.cfg.Store.Skills(ctx, teamID, projectID, mostRead)
-	if err != nil {
-		return nil, "", err
-	}
-	asked := textsearch.Parse(query)
-	all = slices.DeleteFunc(all, func(k Skill) bool {
-		shown := ok && (k.CreatedAt > after.At || k.CreatedAt == after.At && k.ID >= after.ID)
-		return shown || query != "" && asked.Score(k.Name+" "+k.Description, k.Text) == 0
-	})
-	items, next := page.Cut(p, all, func(k Skill) page.Key { return page.Key{At: k.CreatedAt, ID: k.ID} })
-	return items, next, nil
+// List returns a page of a team's skills without texts, the newest first.
+func (s *Service) List(ctx context.Context, teamID string, f Filter, p page.Page) ([]Skill, string, error) {
+	return s.cfg.Store.Skills(ctx, teamID, f, p)
 }
 
 // Create stores a new skill that a person wrote. Errors: skill_invalid, skills_full, skill_exists.
@@ -86,7 +71,7 @@ func (s *Service) Create(ctx context.Context, k Skill) (Skill, error) {
 }
 
 // Save stores a version of a skill: the next one of the skill with its team, project and name. mustBe is as with Store.SaveSkill. What an
-// agent saves is a draft. Errors: skill_invalid, skills_full, skill_changed.
+// agent saves is a draft, unless its team accepts such skills. Errors: skill_invalid, skills_full, skill_changed.
 func (s *Service) Save(ctx context.Context, k Skill, mustBe int64) (Skill, error) {
 	invalid := func(field, must string) (Skill, error) {
 		return Skill{}, fault.New(fault.Invalid, "skill_invalid", "The %s of a skill must be %s.", field, must).With("field", field)
@@ -105,9 +90,17 @@ func (s *Service) Save(ctx context.Context, k Skill, mustBe int64) (Skill, error
 	case k.Text == "" || len(k.Text) > MaxText:
 		return invalid("text", "1 to 32,768 bytes")
 	}
-	saved, err := s.cfg.Store.SaveSkill(ctx, k, k.Agent != "", mustBe)
+	draft := k.Agent != ""
+	if draft {
+		team, err := s.cfg.Texts.Instructions(ctx, k.TeamID, "")
+		if err != nil {
+			return Skill{}, err
+		}
+		draft = !team.Accepts
+	}
+	saved, err := s.cfg.Store.SaveSkill(ctx, k, draft, mustBe)
 	if err == nil {
-		s.changed(ctx, saved)
+		s.changed(ctx, saved.TeamID, saved.ProjectID)
 	}
 	return saved, err
 }
@@ -118,7 +111,7 @@ func (s *Service) Use(ctx context.Context, k Skill, version int64) (Skill, error
 	if err := s.cfg.Store.UseVersion(ctx, k.ID, version, s.cfg.Now().UnixMilli()); err != nil {
 		return Skill{}, err
 	}
-	s.changed(ctx, k)
+	s.changed(ctx, k.TeamID, k.ProjectID)
 	return s.cfg.Store.Skill(ctx, k.ID)
 }
 
@@ -126,30 +119,20 @@ func (s *Service) Use(ctx context.Context, k Skill, version int64) (Skill, error
 func (s *Service) Delete(ctx context.Context, k Skill) error {
 	err := s.cfg.Store.DeleteSkill(ctx, k.ID)
 	if err == nil {
-		s.changed(ctx, k)
+		s.changed(ctx, k.TeamID, k.ProjectID)
 	}
 	return err
 }
 
-func (s *Service) changed(ctx context.Context, k Skill) {
+func (s *Service) changed(ctx context.Context, teamID, projectID string) {
 	if s.cfg.Events != nil {
-		s.cfg.Events.Publish(context.WithoutCancel(ctx), events.Event{Type: Changed, ID: cmp.Or(k.ProjectID, k.TeamID), TeamID: k.TeamID, Version: s.cfg.Now().UnixMilli()})
+		s.cfg.Events.Publish(context.WithoutCancel(ctx), events.Event{Type: Changed, ID: cmp.Or(projectID, teamID), TeamID: teamID, Version: s.cfg.Now().UnixMilli()})
 	}
-}
-
-// usable are the skills that agents of a project read: of two with one name that of the project.
-func (s *Service) usable(ctx context.Context, teamID, projectID string) ([]Skill, error) {
-	all, err := s.cfg.Store.Skills(ctx, teamID, projectID, mostRead)
-	all = slices.DeleteFunc(all, func(k Skill) bool { return k.InUse == 0 })
-	slices.SortStableFunc(all, func(a, b Skill) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(b.ProjectID, a.ProjectID))
-	})
-	return slices.CompactFunc(all, func(a, b Skill) bool { return a.Name == b.Name }), err
 }
 
 // InUse returns what agents of a project may read, without texts, by name.
 func (s *Service) InUse(ctx context.Context, teamID, projectID string) ([]repository.Skill, error) {
-	all, err := s.usable(ctx, teamID, projectID)
+	all, err := s.cfg.Store.InUse(ctx, teamID, projectID, textsearch.Query{})
 	out := make([]repository.Skill, len(all))
 	for i, k := range all {
 		out[i] = repository.Skill{Name: k.Name, Description: k.Description}
@@ -159,35 +142,34 @@ func (s *Service) InUse(ctx context.Context, teamID, projectID string) ([]reposi
 
 // Named returns one of them with its text. Errors: skill_not_found.
 func (s *Service) Named(ctx context.Context, teamID, projectID, name string) (repository.Skill, error) {
-	all, err := s.usable(ctx, teamID, projectID)
-	for _, k := range all {
-		if k.Name == name {
-			return repository.Skill{Name: k.Name, Description: k.Description, Text: k.Text}, nil
-		}
-	}
-	if err == nil {
+	k, err := s.cfg.Store.Named(ctx, teamID, projectID, name)
+	if fault.Is(err, fault.NotFound) {
 		err = fault.New(fault.NotFound, "skill_not_found", "There is no skill %q.", safetext.Line(name))
 	}
-	return repository.Skill{}, err
+	return repository.Skill{Name: k.Name, Description: k.Description, Text: k.Text}, err
 }
 
 // Texts returns the instructions of a team and of a project.
 func (s *Service) Texts(ctx context.Context, teamID, projectID string) (team, project string, err error) {
-	t, err := s.cfg.Store.Instructions(ctx, teamID, "")
+	t, err := s.cfg.Texts.Instructions(ctx, teamID, "")
 	if err != nil {
 		return "", "", err
 	}
-	p, err := s.cfg.Store.Instructions(ctx, teamID, projectID)
+	p, err := s.cfg.Texts.Instructions(ctx, teamID, projectID)
 	return t.Text, p.Text, err
 }
 
 // Instructions returns those of a project, or with "" of the team.
 func (s *Service) Instructions(ctx context.Context, teamID, projectID string) (Instructions, error) {
-	return s.cfg.Store.Instructions(ctx, teamID, projectID)
+	return s.cfg.Texts.Instructions(ctx, teamID, projectID)
 }
 
-// SetInstructions replaces them. Running conversations get the change with their next turn. Errors: instructions_too_long.
-func (s *Service) SetInstructions(ctx context.Context, i Instructions) (Instructions, error) {
+// SetInstructions replaces them; accepts changes a team's Accepts, unless it is nil. Running conversations get the change with their next
+// turn. Errors: instructions_too_long, instructions_invalid.
+func (s *Service) SetInstructions(ctx context.Context, i Instructions, accepts *bool) (Instructions, error) {
+	if accepts != nil && i.ProjectID != "" {
+		return i, fault.New(fault.Invalid, "instructions_invalid", "Whether agents' skills are accepted without a review is a setting of the team.").With("field", "accept_skills")
+	}
 	i.Text, i.UpdatedAt = strings.TrimSpace(safetext.Lines(i.Text)), s.cfg.Now().UnixMilli()
 	if len(i.Text) > MaxInstructions {
 		return i, fault.New(fault.Invalid, "instructions_too_long", "Instructions have at most %d bytes. Put what is needed seldom into a skill.", MaxInstructions).With("field", "text")
@@ -195,5 +177,9 @@ func (s *Service) SetInstructions(ctx context.Context, i Instructions) (Instruct
 	if err := tools.Hide(ctx, s.cfg.Secrets, i.TeamID, &i.Text); err != nil {
 		return i, err
 	}
-	return i, s.cfg.Store.SetInstructions(ctx, i)
+	err := s.cfg.Texts.SetInstructions(ctx, &i, accepts)
+	if err == nil {
+		s.changed(ctx, i.TeamID, i.ProjectID)
+	}
+	return i, err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/internal/redact"
@@ -66,14 +67,15 @@ type bench struct {
 	*skills.Service
 	ctx  context.Context
 	set  *tools.Set
+	bus  *events.Bus
 	team string
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	db := storetest.SQLite(t)
+	db, bus := storetest.SQLite(t), events.New()
 	_, team := storetest.Seed(t, db)
-	b := &bench{T: t, team: team.ID, ctx: tenant.In(t.Context(), team.ID), Service: skills.New(skills.Config{Store: toolstore.NewSkills(db), Workspaces: rows{}, Repository: repo{}, Secrets: hidden(secret)})}
+	b := &bench{T: t, team: team.ID, bus: bus, ctx: tenant.In(t.Context(), team.ID), Service: skills.New(skills.Config{Store: toolstore.NewSkills(db), Texts: toolstore.NewSkills(db), Events: bus, Workspaces: rows{}, Repository: repo{}, Secrets: hidden(secret)})}
 	var err error
 	if b.set, err = tools.New(tools.Config{Tools: b.Tools()}); err != nil {
 		t.Fatal(err)
@@ -122,7 +124,7 @@ func TestAMemberAcceptsWhatAgentsSave(t *testing.T) {
 		}
 	}
 	reads("p", "")
-	all, _, err := b.List(b.ctx, b.team, "p", "tag", page.Page{})
+	all, _, err := b.List(b.ctx, b.team, skills.Filter{ProjectID: "p", Query: "tag", Drafts: true}, page.Page{})
 	if err != nil || len(all) != 1 || all[0].InUse != 0 || all[0].Draft != 1 || all[0].Agent != "codex" {
 		t.Fatalf("%+v %v", all, err)
 	}
@@ -170,6 +172,54 @@ func TestAMemberAcceptsWhatAgentsSave(t *testing.T) {
 	}
 }
 
+// A team that accepts them reads what agents save at once. A change of instructions is an event, and leaves that as it is.
+func TestATeamMayAcceptWhatAgentsSave(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	sub := b.bus.Subscribe(b.team, 0)
+	defer sub.Close()
+	yes := true
+	if i, err := b.SetInstructions(b.ctx, skills.Instructions{TeamID: b.team, UpdatedBy: "usr_1"}, &yes); err != nil || !i.Accepts {
+		t.Fatalf("%+v %v", i, err)
+	}
+	if e := <-sub.C; e.Type != skills.Changed || e.ID != b.team {
+		t.Errorf("%+v", e)
+	}
+	if i, err := b.SetInstructions(b.ctx, skills.Instructions{TeamID: b.team, Text: "Use tabs.", UpdatedBy: "usr_1"}, nil); err != nil || !i.Accepts {
+		t.Fatalf("%+v %v", i, err)
+	}
+	if _, err := b.SetInstructions(b.ctx, skills.Instructions{TeamID: b.team, ProjectID: "p"}, &yes); fault.CodeOf(err) != "instructions_invalid" {
+		t.Errorf("of a project: %v", err)
+	}
+	if words, err := b.call(b.agent("p"), "skill_save", `{"name":"release","description":"d","text":"tag it"}`); err != nil || strings.Contains(words, "draft") {
+		t.Fatalf("%q %v", words, err)
+	}
+	if got, err := b.call(b.agent("p"), "skill_read", `{"name":"release"}`); err != nil || !strings.Contains(got, "tag it") {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+// The best match comes first, whether its words are in a name or a text, and of two with one name only the project's counts.
+func TestSearchOfSkills(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, k := range []skills.Skill{{Name: "release-it", Version: skills.Version{Description: "Ship", Text: "push tags"}}, {Name: "notes", Version: skills.Version{Description: "Write", Text: "for a releaseCandidate, in 日本語の文"}},
+		{Name: "other", Version: skills.Version{Description: "Else", Text: "nothing"}}, {ProjectID: "p", Name: "release-it", Version: skills.Version{Description: "Elsewhere", Text: "another way"}}} {
+		k.TeamID, k.UserID = b.team, "usr_1"
+		if _, err := b.Save(b.ctx, k, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for query, want := range map[string]string{"release": "release-it: Ship\nnotes: Write", "RELEASE candidate": "release-it: Ship\nnotes: Write", "本語": "notes: Write", "%_": "There is no skill for this.", "elease": "There is no skill for this."} {
+		if got, err := b.call(b.agent("q"), "skill_search", `{"query":"`+query+`"}`); err != nil || got != want {
+			t.Errorf("%s: %q %v", query, got, err)
+		}
+	}
+	if got, err := b.call(b.agent("p"), "skill_search", `{"query":"push"}`); err != nil || got != "There is no skill for this." {
+		t.Errorf("the team's text of a skill that the project replaces: %q %v", got, err)
+	}
+}
+
 func TestWhatIsNoSkill(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -189,13 +239,13 @@ func TestWhatIsNoSkill(t *testing.T) {
 	if _, err := b.Create(b.ctx, skills.Skill{TeamID: b.team, ProjectID: "p", Name: "s", Version: good}); err == nil {
 		t.Error("a project of another team has a skill of this one")
 	}
-	if i, err := b.SetInstructions(b.ctx, skills.Instructions{TeamID: b.team, Text: " use tabs, not " + secret, UpdatedBy: "usr_1"}); err != nil || strings.Contains(i.Text, secret) {
+	if i, err := b.SetInstructions(b.ctx, skills.Instructions{TeamID: b.team, Text: " use tabs, not " + secret, UpdatedBy: "usr_1"}, nil); err != nil || strings.Contains(i.Text, secret) {
 		t.Errorf("%+v %v", i, err)
 	}
 	if team, project, err := b.Texts(b.ctx, b.team, "p"); !strings.HasPrefix(team, "use tabs") || project != "" || err != nil {
 		t.Errorf("%q %q %v", team, project, err)
 	}
-	if _, err := b.SetInstructions(b.ctx, skills.Instructions{TeamID: b.team, Text: strings.Repeat("x", skills.MaxInstructions+1)}); fault.CodeOf(err) != "instructions_too_long" {
+	if _, err := b.SetInstructions(b.ctx, skills.Instructions{TeamID: b.team, Text: strings.Repeat("x", skills.MaxInstructions+1)}, nil); fault.CodeOf(err) != "instructions_too_long" {
 		t.Errorf("%v", err)
 	}
 }

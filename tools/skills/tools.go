@@ -85,7 +85,8 @@ func (s *Service) callSearch(ctx context.Context, c tools.Caller, a searchArgume
 	if err != nil {
 		return tools.Result{}, err
 	}
-	kept, err := s.usable(ctx, c.TeamID, project)
+	asked := textsearch.Parse(a.Query)
+	kept, err := s.cfg.Store.InUse(ctx, c.TeamID, project, asked)
 	if err != nil {
 		return tools.Result{}, err
 	}
@@ -93,21 +94,20 @@ func (s *Service) callSearch(ctx context.Context, c tools.Caller, a searchArgume
 	if err != nil {
 		return tools.Result{}, err
 	}
-	asked, points := textsearch.Parse(a.Query), map[string]int{}
+	points := map[string]int{}
 	var found []shown
-	add := func(k shown, text string) {
+	add := func(k shown, n int) {
 		_, twice := points[k.Name]
-		n := asked.Score(k.Name+" "+k.Description, text)
 		if points[k.Name] = n; !twice && (n > 0 || strings.TrimSpace(a.Query) == "") {
 			found = append(found, k)
 		}
 	}
 	for _, k := range kept {
-		add(shown{k.Name, k.Description, ""}, k.Text)
+		add(shown{k.Name, k.Description, ""}, k.Points)
 	}
 	for _, k := range own {
 		if _, twice := points[k.Name]; !twice {
-			add(shown{k.Name, k.Description, k.Path}, "")
+			add(shown{k.Name, k.Description, k.Path}, asked.Score(k.Name+" "+k.Description, ""))
 		}
 	}
 	slices.SortStableFunc(found, func(a, b shown) int {
@@ -175,8 +175,9 @@ func (s *Service) callSave(ctx context.Context, c tools.Caller, a saveArguments)
 		return tools.Result{}, err
 	}
 	words := fmt.Sprintf("Saved %s, version %d.", saved.Name, saved.Latest)
-	if k.Agent != "" {
+	draft := saved.Draft == saved.Latest
+	if draft {
 		words += " It is a draft: agents read it as soon as a member of the team has accepted it, under Skills."
 	}
-	return tools.Answer(words, map[string]any{"id": saved.ID, "name": saved.Name, "version": saved.Latest, "draft": k.Agent != ""})
+	return tools.Answer(words, map[string]any{"id": saved.ID, "name": saved.Name, "version": saved.Latest, "draft": draft})
 }

@@ -8,6 +8,8 @@ package skills
 import (
 	"context"
 
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/internal/textsearch"
 	"github.com/parawork/parawork/tools/skills/repository"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -41,8 +43,23 @@ type Instructions struct {
 	TeamID    string
 	ProjectID string // "" = of the whole team
 	Text      string
+	Accepts   bool // of a team: what agents save is in use at once, not a draft
 	UpdatedBy string
 	UpdatedAt int64 // 0 = never
+}
+
+// Filter selects skills of a team.
+type Filter struct {
+	ProjectID string // only those of this project, and of the whole team; "" = of all projects
+	Query     string // only those that have a word of it; "" = all
+	Drafts    bool   // only those with a version that waits for a member
+}
+
+// Found is a skill that agents of a project read.
+type Found struct {
+	Name, Description string
+	Text              string // of one that was asked for by its name
+	Points            int    // how well it fits a query, as textsearch.Query.Score counts
 }
 
 // Bounds.
@@ -53,13 +70,17 @@ const (
 	MaxText         = 32 << 10
 	MaxDescription  = 400 // characters
 	MaxInstructions = 32 << 10
-	mostRead        = 1000 // skills that a search looks at
 )
 
-// Store stores skills and instructions. A missing row is fault.NotFound.
+// Store stores skills. A missing row is fault.NotFound.
 type Store interface {
-	// Skills returns the skills of a team and of one project, or of all with "", the newest first, at most limit.
-	Skills(ctx context.Context, teamID, projectID string, limit int) ([]Skill, error)
+	// Skills returns a page of a team's skills, the newest first, without texts.
+	Skills(ctx context.Context, teamID string, f Filter, p page.Page) ([]Skill, string, error)
+	// InUse returns what agents of a project read, by name, without texts and rated by a query. Of two with one name it is that of the
+	// project. They are at most twice MaxSkills.
+	InUse(ctx context.Context, teamID, projectID string, q textsearch.Query) ([]Found, error)
+	// Named returns one of them with its text.
+	Named(ctx context.Context, teamID, projectID, name string) (Found, error)
 	Skill(ctx context.Context, id string) (Skill, error)
 	// Versions returns the versions of a skill, the newest first.
 	Versions(ctx context.Context, id string) ([]Version, error)
@@ -70,9 +91,14 @@ type Store interface {
 	// UseVersion puts a version into use, and ends the draft.
 	UseVersion(ctx context.Context, id string, version, at int64) error
 	DeleteSkill(ctx context.Context, id string) error
+}
+
+// Texts stores instructions.
+type Texts interface {
 	// Instructions returns those of a team, or of a project; they may be empty.
 	Instructions(ctx context.Context, teamID, projectID string) (Instructions, error)
-	SetInstructions(ctx context.Context, i Instructions) error
+	// SetInstructions replaces them, and Accepts unless accepts is nil: then i has it as it is.
+	SetInstructions(ctx context.Context, i *Instructions, accepts *bool) error
 }
 
 // Workspaces knows workspaces and projects.

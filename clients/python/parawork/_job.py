@@ -66,6 +66,10 @@ class Job:
         self.info = self._client.json("POST", self._path + "/cancel", again=True)
         return self
 
+    def delete(self) -> None:
+        """Deletes the job with its artifacts. One that has not ended is cancelled first."""
+        self._client.send("DELETE", self._path).close()
+
     def read(self, name: str) -> bytes:
         """Returns the content of an artifact."""
         for a in self.artifacts:

@@ -192,6 +192,8 @@ export class Job {
   wait(options?: { pollMs?: number }): Promise<this>;
   /** Cancels the job. What was done stays. */
   cancel(): Promise<this>;
+  /** Deletes the job with its artifacts. One that has not ended is cancelled first. */
+  delete(): Promise<void>;
   /** The content of an artifact. */
   read(name: string): Promise<Uint8Array>;
 }

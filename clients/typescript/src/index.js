@@ -357,6 +357,11 @@ export class Job {
     return this;
   }
 
+  /** Deletes the job with its artifacts. One that has not ended is cancelled first. */
+  async delete() {
+    await this.client.send("DELETE", this.path);
+  }
+
   /** The content of an artifact. */
   async read(name) {
     const found = this.artifacts.find((a) => a.name === name);

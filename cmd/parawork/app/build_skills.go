@@ -13,7 +13,8 @@ import (
 
 // newSkills makes what keeps skills and instructions.
 func newSkills(a *App) *skills.Service {
-	return skills.New(skills.Config{Store: toolstore.NewSkills(a.db), Workspaces: a.worktrees.workspaces.Records, Repository: newRepositoryReader(a), Secrets: a.people.secrets, Events: a.events})
+	rows := toolstore.NewSkills(a.db)
+	return skills.New(skills.Config{Store: rows, Texts: rows, Workspaces: a.worktrees.workspaces.Records, Repository: newRepositoryReader(a), Secrets: a.people.secrets, Events: a.events})
 }
 
 // newGuide makes what the agent reads beside people's prompts.

@@ -1340,7 +1340,11 @@ export interface paths {
         get: operations["getJob"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a job with its artifacts
+         * @description A job that has not ended is cancelled first, which its webhook is sent. Its workspace stays where it would have stayed.
+         */
+        delete: operations["deleteJob"];
         options?: never;
         head?: never;
         patch?: never;
@@ -7971,6 +7975,8 @@ export interface components {
             result: "ok" | "refused" | "unreachable" | "unclear" | "untestable";
         };
         AgentInstructions: {
+            /** @description Of a team: skills that agents save are in use at once, without a member's review */
+            accept_skills: boolean;
             text: string;
             /** Format: int64 */
             updated_at: number | null;
@@ -10936,6 +10942,8 @@ export interface components {
             name?: string;
         };
         NewAgentInstructions: {
+            /** @description Of a team: skills that agents save are in use at once, without a member's review. Left out, it stays as it is */
+            accept_skills?: boolean;
             /** @description Markdown; empty removes them */
             text: string;
         };
@@ -17422,6 +17430,27 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    deleteJob: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     cancelJob: {
         parameters: {
             query?: never;
@@ -23471,6 +23500,8 @@ export interface operations {
         parameters: {
             query?: {
                 cursor?: components["parameters"]["Cursor"];
+                /** @description Only skills with a draft that waits for a member */
+                drafts?: boolean;
                 limit?: components["parameters"]["Limit"];
                 /** @description Only the skills of this project, and those of the whole team */
                 project?: string;
