@@ -133,6 +133,7 @@ func TestAllPermissionsInBubblewrap(t *testing.T) {
 			}
 			here := h.WorkspaceIn("local", h.Sample(), "Nothing keeps it in")
 			h.Refused(409, "no_boundary", "POST", "/workspaces/"+here.ID+"/sessions", map[string]any{"agent": agent, "permissions": "all"})
+			jobDone(t, h, agent, step)
 		})
 	}
 }

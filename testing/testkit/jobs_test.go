@@ -185,3 +185,17 @@ func (d *death) savedWholeOrNot() {
 		d.t.Errorf("saved again: %+v, versions %q", s, versions)
 	}
 }
+
+// jobDone: a real agent does a job without a person, where its place keeps it in. It completes with the agent's last answer, the file that it
+// made and what it cost, and goes with the file when it is deleted.
+func jobDone(t *testing.T, h *testkit.Instance, agent string, step map[string]any) {
+	t.Helper()
+	var j job
+	h.API("POST", "/teams/"+h.Team+"/jobs", map[string]any{"agent": agent, "project_id": h.Sample(), "executor": "bubblewrap", "artifacts": []string{"one.txt"}, "prompt": script(t, step, says("One is there.", 100, 10, 0, 0))}, &j)
+	h.Wait("the job ends", func() bool { j = getJob(h, j.ID); return j.Status != "queued" && j.Status != "running" })
+	if j.Status != "completed" || j.Output != "One is there." || j.CostNano == nil || *j.CostNano == 0 || len(j.Artifacts) != 1 || j.Artifacts[0].Name != "one.txt" {
+		t.Fatalf("%+v", j)
+	}
+	h.API("DELETE", "/jobs/"+j.ID, nil, nil)
+	h.Wait("its artifact is gone", func() bool { return h.Try("GET", strings.TrimPrefix(j.Artifacts[0].URL, "/api/v1"), nil, nil) != nil })
+}

@@ -175,8 +175,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
         ["team", team, "tasks"],
         ["team", team, "task"],
       ];
-    case "skills": // those of the whole team are read again with the page
-      return [keys.skills(e.id)];
+    case "skills":
+      return [keys.skills()];
     case "permission_rules":
       return [["permission-rules"]];
     case "memory":

@@ -20,7 +20,8 @@ export const keys = {
   subagents: (team: string, session: string) => ["team", team, "subagents", session] as const,
   project: (id: string) => ["project", id] as const,
   projectTools: (id: string) => ["project", id, "tools"] as const,
-  skills: (id: string) => ["project", id, "skills"] as const,
+  /** Skills and instructions: an event about them names a project or a team, and makes all that is shown stale. */
+  skills: (...of: readonly unknown[]) => ["skills", ...of] as const,
   memory: (id: string) => ["project", id, "memory"] as const,
   branches: (id: string) => ["project", id, "branches"] as const,
   branchName: (id: string, name: string) => ["project", id, "branch-name", name] as const,

@@ -49,6 +49,7 @@ export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
   useAction("go.machines", () => void navigate({ to: "/$team/machines", params }));
   useAction("go.sandboxes", () => void navigate({ to: "/$team/sandboxes", params }));
   useAction("go.jobs", () => void navigate({ to: "/$team/jobs", params }));
+  useAction("go.skills", () => void navigate({ to: "/$team/skills", params }));
   useAction("go.usage", () => void navigate({ to: "/$team/usage", params }), team.can("costs.view"));
   useAction(
     "go.settings",

@@ -196,6 +196,9 @@ function AccountMenu() {
       <MenuItem onSelect={() => perform("go.jobs")} keys="g q">
         Jobs
       </MenuItem>
+      <MenuItem onSelect={() => perform("go.skills")} keys="g g">
+        Skills
+      </MenuItem>
       {team.can("costs.view") && (
         <MenuItem onSelect={() => perform("go.usage")} keys="g u">
           Usage

@@ -238,6 +238,12 @@ const jobsRoute = createRoute({
   component: lazyRouteComponent(() => part(() => import("@/jobs/jobs-screen")), "JobsScreen"),
 });
 
+const skillsRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/skills",
+  component: lazyRouteComponent(() => part(() => import("@/tools/skills-screen")), "SkillsScreen"),
+});
+
 const usageRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/usage",
@@ -294,6 +300,7 @@ const routeTree = rootRoute.addChildren([
     machineRoute,
     sandboxesRoute,
     jobsRoute,
+    skillsRoute,
     usageRoute,
     settingsRoute,
   ]),

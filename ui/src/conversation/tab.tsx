@@ -29,6 +29,7 @@ import { Timeline } from "./timeline";
 
 const ThreadView = lazy(() => import("./thread/view"));
 const StartDialog = lazy(() => import("@/sessions/start-dialog").then((m) => ({ default: m.StartDialog })));
+const SaveSkill = lazy(() => import("@/tools/save-skill"));
 const TerminalPane = lazy(() => import("@/sessions/terminal-pane"));
 
 const SPLIT = "conversation.split";
@@ -58,8 +59,10 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
     setSplit(!split);
   };
   useAction("conversation.split", flip, wide);
-  const may = useTeam().can("terminal.type") && !w.deleted_at && w.state !== "archived";
+  const team = useTeam();
+  const may = team.can("terminal.type") && !w.deleted_at && w.state !== "archived";
   const [starting, setStarting] = useState(false);
+  const [saving, setSaving] = useState(false);
   // On a phone the conversation needs the room: what searches it is asked for.
   const narrow = useMedia("(max-width: 767px)");
   const [seeking, setSeeking] = useState(false);
@@ -130,7 +133,9 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
               <Icon name="plus" />
             </IconButton>
           )}
-          {own && !hasEnded(shown) && may && <ThreadMenu />}
+          {team.can("workspace.edit") && (
+            <MoreMenu own={own && !hasEnded(shown) && may} onSave={() => setSaving(true)} />
+          )}
           {wide && !hasEnded(shown) && (
             <IconButton label="Terminal beside the conversation" aria-pressed={split} onClick={flip}>
               <Icon name="split" />
@@ -164,6 +169,11 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
             )}
           </div>
         )}
+        {saving && (
+          <Suspense>
+            <SaveSkill team={team.slug} workspace={w} session={shown} mayAsk={may} onClose={() => setSaving(false)} />
+          </Suspense>
+        )}
         {starting && (
           <Suspense>
             <StartDialog
@@ -181,8 +191,8 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
   );
 }
 
-/** What can be done with a conversation of Parawork's own agent as a whole, while the agent does not work. */
-function ThreadMenu() {
+/** What can be done with a conversation as a whole; with one of Parawork's own agent more, while the agent does not work. */
+function MoreMenu({ own, onSave }: { own: boolean; onSave: () => void }) {
   const can = useStore(available);
   const item = (id: "conversation.compact" | "conversation.clear", label: string, hint: string) => (
     <MenuItem
@@ -201,8 +211,14 @@ function ThreadMenu() {
         </IconButton>
       }
     >
-      {item("conversation.compact", "Compact", "The agent summarizes it, and reads the summary instead.")}
-      {item("conversation.clear", "Clear", "The agent forgets what is above. You can still read it.")}
+      {own && item("conversation.compact", "Compact", "The agent summarizes it, and reads the summary instead.")}
+      {own && item("conversation.clear", "Clear", "The agent forgets what is above. You can still read it.")}
+      <MenuItem
+        onSelect={() => setTimeout(onSave, 0)} // once the menu has given the focus back
+        hint="Keep the procedure, for agents to use again."
+      >
+        Save as a skill
+      </MenuItem>
     </Menu>
   );
 }

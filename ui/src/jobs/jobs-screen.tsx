@@ -90,9 +90,20 @@ function Row({ job: j }: { job: Job }) {
   const name = j.prompt.trim().split("\n")[0] ?? "";
   const over = j.status !== "queued" && j.status !== "running";
   const cancel = useAction({
-    act: () => api.POST("/jobs/{id}/cancel", { params: { path: { id: j.id } } }),
+    act: () => data(api.POST("/jobs/{id}/cancel", { params: { path: { id: j.id } } })),
     refresh: [jobsKey(team.slug)],
     failed: "The job was not cancelled",
+  });
+  const remove = useAction({
+    act: () => data(api.DELETE("/jobs/{id}", { params: { path: { id: j.id } } })),
+    confirm: {
+      title: "Delete this job?",
+      body: over ? "Its artifacts are deleted, too." : "It is cancelled first, and its artifacts are deleted.",
+      action: "Delete",
+      danger: true,
+    },
+    refresh: [jobsKey(team.slug)],
+    failed: "The job was not deleted",
   });
   return (
     <li className="px-2 py-2">
@@ -113,12 +124,23 @@ function Row({ job: j }: { job: Job }) {
           </p>
         </div>
         <div className="flex flex-wrap gap-2">
-          <Button aria-expanded={open} onClick={() => setOpen(!open)} aria-label={`Details of ${name}`}>
+          <Button aria-expanded={open} onClick={() => setOpen(!open)}>
             {open ? "Hide" : "Details"}
+            <span className="sr-only">{open ? ` the details of ${name}` : ` of ${name}`}</span>
           </Button>
           {!over && team.can("terminal.type") && (
             <Button busy={cancel.busy && "Cancelling"} onClick={() => void cancel.run()} aria-label={`Cancel ${name}`}>
               Cancel
+            </Button>
+          )}
+          {team.can("terminal.type") && (
+            <Button
+              look="quiet"
+              busy={remove.busy && "Deleting"}
+              onClick={() => void remove.run()}
+              aria-label={`Delete ${name}`}
+            >
+              Delete
             </Button>
           )}
         </div>

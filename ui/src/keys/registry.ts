@@ -55,6 +55,7 @@ export const ACTIONS = [
   { id: "go.machines", label: "Machines", keys: ["g m"], scope: "global", group: "Go to" },
   { id: "go.sandboxes", label: "Sandboxes", keys: ["g z"], scope: "global", group: "Go to" },
   { id: "go.jobs", label: "Jobs", keys: ["g q"], scope: "global", group: "Go to" },
+  { id: "go.skills", label: "Skills", keys: ["g g"], scope: "global", group: "Go to" },
   { id: "go.usage", label: "Usage", keys: ["g u"], scope: "global", group: "Go to" },
   { id: "go.tasks", label: "Tasks", keys: ["g k"], scope: "global", group: "Go to" },
   { id: "go.runs", label: "Comparisons", keys: ["g r"], scope: "global", group: "Go to" },

@@ -12,6 +12,7 @@ export const SECTIONS = [
   "disk",
   "team-agents",
   "team-secrets",
+  "skills",
   "budget",
   "quotas",
   "billing",

@@ -1,0 +1,17 @@
+import { Page } from "@/kit/page";
+import { useTeam } from "@/state/team";
+import { useTitle } from "@/state/use-title";
+import { SkillList } from "./skill-list";
+
+/** The skills of the whole team and of all its projects. */
+export function SkillsScreen() {
+  useTitle("Skills");
+  const team = useTeam();
+  return (
+    <Page title="Skills" about="Procedures that agents of the team read when they need them. Call one as /name.">
+      <div className="flex max-w-[760px] flex-col gap-3">
+        <SkillList team={team.slug} readOnly={!team.can("workspace.edit")} />
+      </div>
+    </Page>
+  );
+}
