@@ -100,7 +100,7 @@ type Descriptors []Descriptor
 func NewDescriptors(all ...Descriptor) Descriptors {
 	out := slices.SortedStableFunc(slices.Values(all), func(a, b Descriptor) int { return a.Rank - b.Rank })
 	for i, d := range out {
-		if d.Regions != nil {
+		if d.Regions != nil && !slices.Contains(d.Regions, KeyRegionName) { // else it is one of a list that was put in order before
 			out[i].Settings = slices.Concat(d.Settings, regionFields)
 			out[i].Regions = append(slices.Clone(d.Regions), KeyRegionName, KeyProbeURL)
 		}

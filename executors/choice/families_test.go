@@ -91,7 +91,14 @@ func TestMachinesStandBesideTheTeamsPlaces(t *testing.T) {
 // they agreed, at the cost they agreed to.
 func TestAPersonsOwnMachineFirstAndWhereWorkGoesWithoutIt(t *testing.T) {
 	var wants choice.Person
+	var hour int64 // what the container costs
 	v := newStreet(t, func(c *choice.Config) {
+		c.Price = func(k executors.Kind, _ int, _ int64) (int64, bool) {
+			if k == "container" {
+				return hour, hour > 0
+			}
+			return 0, false
+		}
 		c.People = func(context.Context, string, string) (choice.Person, error) { return wants, nil }
 	})
 	m := v.laptop()
@@ -133,8 +140,7 @@ func TestAPersonsOwnMachineFirstAndWhereWorkGoesWithoutIt(t *testing.T) {
 	if k, _ := v.ch.ChooseAway(t.Context(), team, "bob", laptop); k != "" {
 		t.Errorf("for somebody else: %q", k)
 	}
-	v.places["container"].Set(fake.Knobs{Kind: "container", Boundary: executors.ContainerBoundary, PriceNano: 5})
-	v.ch.Reprobe()
+	hour = 5
 	if _, err := v.ch.ChooseAway(t.Context(), team, "ann", laptop); fault.CodeOf(err) != "fallback_costs_more" {
 		t.Errorf("dearer than agreed: %v", err)
 	}

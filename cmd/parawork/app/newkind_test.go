@@ -140,6 +140,25 @@ func TestANewKindOfPlaceIsOneEntryOfTheRegistry(t *testing.T) {
 	if !slices.ContainsFunc(list.Items, func(p struct{ Kind, Name string }) bool { return p.Kind == "fake" }) {
 		t.Errorf("a new workspace may not choose it: %+v", list.Items)
 	}
+	// A region of a kind that has them is added by name, and can be chosen at once.
+	call("PUT", "/instance/places/e2b@main", `{"values":{}}`, 404, nil)
+	call("PUT", "/instance/places/fake@eu", `{"values":{}}`, 404, nil)
+	if call("PUT", "/instance/places/e2b@eu", `{"values":{"region_name":"Europe"}}`, 200, &place); place.Label != "E2B · Europe" {
+		t.Errorf("the region: %+v", place)
+	}
+	var regions struct {
+		Items []struct {
+			Kind, Name string
+			RegionOf   string `json:"region_of"`
+			Regions    []struct{ Executor, Name string }
+		}
+	}
+	call("GET", "/teams/crew/executors", "", 200, &regions)
+	for _, p := range regions.Items {
+		if p.Kind == "e2b" && len(p.Regions) != 2 || p.Kind == "e2b@eu" && (p.RegionOf != "e2b" || p.Name != "E2B · Europe") {
+			t.Errorf("where a new workspace may go: %+v", p)
+		}
+	}
 }
 
 // serving runs the system, and returns what calls its API as an operator.
