@@ -85,7 +85,8 @@ func (s *Server) exec(c *call) error {
 	case len(opts.argv) == 0 && why == nil:
 		why = &nodeError{http.StatusInternalServerError, "no command was given"}
 	}
-	if strings.EqualFold(c.Header.Get("Upgrade"), "websocket") {
+	switch upgrade := c.Header.Get("Upgrade"); {
+	case strings.EqualFold(upgrade, "websocket"):
 		if noSockets { // as a server, or a proxy before it, that knows SPDY alone
 			return refuse(http.StatusForbidden, "pods %q is forbidden: upgrade to WebSocket is not supported", c.name)
 		}
@@ -96,6 +97,11 @@ func (s *Server) exec(c *call) error {
 			return why.answer(c)
 		}
 		return s.execWebSocket(c, b, why, opts)
+	case strings.EqualFold(upgrade, "SPDY/3.1"):
+		if why != nil {
+			return why.answer(c)
+		}
+		return s.execSPDY(c, b, opts)
 	}
 	return refuse(http.StatusBadRequest, "Upgrade request required")
 }
