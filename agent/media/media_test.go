@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/gif"
 	"image/jpeg"
 	"image/png"
@@ -82,6 +84,63 @@ func TestPicturesFitTheBoundsOfProviders(t *testing.T) {
 	for name, data := range map[string][]byte{"cut": heavy[:len(heavy)/2], "a bomb": huge, "a text": []byte("hello"), "SVG": []byte("<svg xmlns='http://www.w3.org/2000/svg'/>"), "nothing": nil} {
 		if _, err := media.NewPicture(data); !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.TooLarge) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A photo that a camera stored lying on its side reaches the model upright, also when it is made smaller.
+func TestPicturesAreTurnedUpright(t *testing.T) {
+	t.Parallel()
+	exif := func(order binary.AppendByteOrder, o uint16) []byte {
+		b := order.AppendUint32(append([]byte(map[bool]string{true: "II", false: "MM"}[order == binary.LittleEndian]), order.AppendUint16(nil, 42)...), 8)
+		b = order.AppendUint16(b, 2)
+		b = append(b, make([]byte, 12)...) // another entry
+		b = order.AppendUint32(order.AppendUint16(order.AppendUint16(b, 0x0112), 3), 1)
+		b = append(append([]byte("Exif\x00\x00"), b...), order.AppendUint16(nil, o)...)
+		b = append(b, 0, 0, 0, 0, 0, 0)
+		return append(binary.BigEndian.AppendUint16([]byte{0xff, 0xe1}, uint16(len(b)+2)), b...)
+	}
+	picture := func(w, h int, segment []byte) []byte { // one corner, the upper left one as it is stored, is white
+		img := image.NewGray(image.Rect(0, 0, w, h))
+		draw.Draw(img, image.Rect(0, 0, w/2, h/2), image.White, image.Point{}, draw.Src)
+		data := encoded(t, func(b *bytes.Buffer) error { return jpeg.Encode(b, img, nil) })
+		return slices.Concat(data[:2], segment, data[2:])
+	}
+	corners := [...]string{1: "upper left", 2: "upper right", 3: "lower right", 4: "lower left", 5: "upper left", 6: "upper right", 7: "lower right", 8: "lower left"}
+	for o := uint16(1); o <= 8; o++ {
+		for _, size := range [][2]int{{80, 40}, {2400, 1200}} {
+			if size[0] > media.MaxSide && o != 6 {
+				continue // one that is made smaller is enough
+			}
+			order := []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian}[o%2]
+			p, err := media.NewPicture(picture(size[0], size[1], exif(order, o)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			img, _, err := image.Decode(bytes.NewReader(p.Data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, h := min(size[0], 2000), min(size[1], 1000)
+			if o >= 5 {
+				w, h = h, w
+			}
+			at := ""
+			for name, c := range map[string][2]int{"upper left": {w / 4, h / 4}, "upper right": {w * 3 / 4, h / 4}, "lower left": {w / 4, h * 3 / 4}, "lower right": {w * 3 / 4, h * 3 / 4}} {
+				if r, _, _, _ := img.At(c[0], c[1]).RGBA(); r > 0x8000 {
+					at += name
+				}
+			}
+			if p.Width != w || p.Height != h || img.Bounds().Dx() != w || at != corners[o] {
+				t.Errorf("orientation %d of %v: %dx%d, %s", o, size, p.Width, p.Height, at)
+			}
+		}
+	}
+	whole := exif(binary.BigEndian, 6)
+	for n := range whole { // cut or broken, it is a picture without
+		segment := append(binary.BigEndian.AppendUint16([]byte{0xff, 0xe1}, uint16(max(n, 4)-2)), whole[4:max(n, 4)]...)
+		if p, err := media.NewPicture(picture(8, 4, segment)); err != nil || p.Width != 8 && n < 40 {
+			t.Errorf("cut at %d: %dx%d, %v", n, p.Width, p.Height, err)
 		}
 	}
 }

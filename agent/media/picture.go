@@ -39,7 +39,8 @@ type Picture struct {
 // IsPicture reports whether data begin like a picture that models can be sent.
 func IsPicture(data []byte) bool { return slices.Contains(Pictures, http.DetectContentType(data)) }
 
-// NewPicture reads a picture, and makes it smaller where it is too large for models. What it returns can be decoded: a model's provider would
+// NewPicture reads a picture, makes it smaller where it is too large for models, and turns its pixels where only its EXIF data say how it is
+// to be seen, which models do not read and a smaller one does not have. What it returns can be decoded: a model's provider would
 // refuse a conversation with a broken picture for ever. Of a moving picture it takes the first one.
 func NewPicture(data []byte) (Picture, error) {
 	mime := http.DetectContentType(data)
@@ -60,10 +61,14 @@ func NewPicture(data []byte) (Picture, error) {
 	if err != nil {
 		return Picture{}, unreadable
 	}
-	if max(cfg.Width, cfg.Height) <= MaxSide && len(data) <= MaxBytes && mime != "image/gif" {
+	turn := upright
+	if mime == "image/jpeg" {
+		turn = orientation(data)
+	}
+	if max(cfg.Width, cfg.Height) <= MaxSide && len(data) <= MaxBytes && mime != "image/gif" && turn == upright {
 		return Picture{New(mime, data), cfg.Width, cfg.Height}, nil
 	}
-	return smaller(img, mime == "image/jpeg")
+	return smaller(turned(scaled(img, MaxSide), turn), mime == "image/jpeg")
 }
 
 // smaller encodes a picture within the bounds.
