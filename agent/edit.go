@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/parawork/parawork/agent/media"
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/conversation"
 )
 
 // resend replaces a prompt: what came after it is no longer sent to the model, and a turn begins with the new one. All of it is one change.
@@ -32,18 +34,43 @@ func (s *Service) resend(ctx context.Context, t Thread, host Host, m *Message, k
 	if err != nil {
 		return Message{}, err
 	}
-	host.Record(v.undone(at, host))
+	s.recordUndone(ctx, v, at)
 	s.prompted(ctx, t, host, m, p)
 	s.begin(t, *turn, host)
 	return *m, nil
 }
 
-// undone are the items of the messages from one on, as undone. Those of earlier sessions stay as they are in these.
-func (v View) undone(from int, host Host) []item {
-	since := host.Row().StartedAt
-	v.Messages = slices.DeleteFunc(slices.Clone(v.Messages[from:]), func(m Message) bool { return m.State != Complete || m.CreatedAt < since })
+// recordUndone marks the items of the messages from one on as undone, each in the conversation of the session in which it was said.
+func (s *Service) recordUndone(ctx context.Context, v View, from int) {
+	all, err := s.cfg.Sessions.Continuing(ctx, v.Thread.WorkspaceID, v.Thread.Conversation)
+	if err != nil {
+		s.cfg.Log.Warn("what was undone could not be marked in the conversations of sessions", "thread_id", v.Thread.ID, "error", err)
+	}
+	for i, row := range all {
+		since, until := row.StartedAt, int64(math.MaxInt64)
+		if i == 0 {
+			since = 0 // a fork begins with what was said before it
+		}
+		if i+1 < len(all) {
+			until = all[i+1].StartedAt
+		}
+		items := v.undone(from, since, until)
+		if len(items) == 0 {
+			continue
+		}
+		if host, ok := s.cfg.Sessions.Hosted(row.ID); ok {
+			host.Record(items)
+		} else {
+			s.cfg.Sessions.Amend(ctx, row, items)
+		}
+	}
+}
+
+// undone are the items of the messages from one on that were said in a time, as undone. What they cost stays spent.
+func (v View) undone(from int, since, until int64) []item {
+	v.Messages = slices.DeleteFunc(slices.Clone(v.Messages[from:]), func(m Message) bool { return m.State != Complete || m.CreatedAt < since || m.CreatedAt >= until })
 	for i := range v.Messages {
 		v.Messages[i].State = Undone
 	}
-	return v.items()
+	return slices.DeleteFunc(v.items(), func(it item) bool { return it.Kind == conversation.Spent })
 }

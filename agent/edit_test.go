@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -237,4 +238,38 @@ func TestSet(t *testing.T) {
 	if got, err := h.svc.Thread(h.ctx, th.ID); err != nil || got.Model != "other" || got.Mode != agent.Plan {
 		t.Errorf("%+v, %v", got, err)
 	}
+}
+
+// A fork into a new workspace has the files as they were at its last message: before the next thing that the agent changed, with what
+// people changed before the next prompt. What did not start is removed.
+func TestForkIntoANewWorkspace(t *testing.T) {
+	h := newHarness(t)
+	h.tools.does["file_write"] = func(context.Context, json.RawMessage) (tools.Result, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.now = h.now.Add(time.Minute)
+		return tools.Result{Content: tools.Text("done")}, nil
+	}
+	th, prompts := h.writing()
+	v := h.rest(th.ID)
+	for _, f := range []agent.ForkRequest{
+		{MessageID: prompts[0].ID, Prompt: "Again."}, // before its turn's first change
+		{MessageID: prompts[0].ID},                   // it stays: before the first call of the answer
+		{MessageID: prompts[1].ID, Prompt: "Again."}, // its turn changes nothing
+		{MessageID: v.messages[4].ID},                // nothing is changed until the third prompt
+		{},                                           // now
+	} {
+		f.Workspace, f.Name = true, "Other"
+		fork, row, err := h.svc.Fork(h.ctx, accounts.Actor{}, th.ID, f)
+		if err != nil || !strings.HasPrefix(fork.WorkspaceID, "ws_sibling_") || row.Conversation != fork.Conversation {
+			t.Fatalf("%+v, %+v, %v", fork, row, err)
+		}
+	}
+	equal(t, "workspaces", h.siblings, []string{"Other{snp_1 0}", fmt.Sprintf("Other{ %d}", v.calls[0].StartedAt+1), fmt.Sprintf("Other{ %d}", prompts[1].CreatedAt+1), "Other{snp_3 0}", "Other{ 0}"})
+
+	h.forkFails = errors.New("no sandbox")
+	if _, _, err := h.svc.Fork(h.ctx, accounts.Actor{}, th.ID, agent.ForkRequest{Workspace: true}); err == nil {
+		t.Error("a fork without a session")
+	}
+	equal(t, "removed", h.siblings[6:], []string{"removed ws_sibling_6"})
 }

@@ -17,11 +17,14 @@ import (
 type ForkRequest struct {
 	MessageID string // the fork's last message; "" = the newest that is complete
 	Prompt    string // what the fork begins with, in place of the message if that is a prompt; "" = it waits for one
+	Workspace bool   // into a new workspace, with the files as they were at the message
+	Name      string // of the new workspace; "" = one made of the other's
 }
 
 // Fork copies a thread up to a message and starts a session with the copy. While a turn runs, it takes what is complete: messages, and
-// calls with their results. Errors: message_not_found, message_undone, message_not_complete, and those of starting a session.
-func (s *Service) Fork(ctx context.Context, actor accounts.Actor, threadID string, f ForkRequest) (Thread, sessions.Session, error) {
+// calls with their results. Errors: message_not_found, message_undone, message_not_complete, and those of starting a session; into a new
+// workspace also files_unknown, and those of making a workspace.
+func (s *Service) Fork(ctx context.Context, actor accounts.Actor, threadID string, f ForkRequest) (_ Thread, _ sessions.Session, err error) {
 	v, err := s.cfg.Store.View(ctx, threadID, Window{})
 	if err != nil {
 		return Thread{}, sessions.Session{}, err
@@ -30,9 +33,19 @@ func (s *Service) Fork(ctx context.Context, actor accounts.Actor, threadID strin
 	t := v.Thread
 	t.ID, t.ParentID, t.SessionID, t.Conversation, t.CreatedBy = id.New("thr"), threadID, id.New("ses"), id.UUID(), actor.User.ID
 	t.State, t.Reason, t.Code, t.Version, t.CreatedAt, t.UpdatedAt = Idle, "", "", 1, now, now
-	c, err := v.copied(t.ID, f)
+	c, end, err := v.copied(t.ID, f)
 	if err != nil {
 		return Thread{}, sessions.Session{}, err
+	}
+	if f.Workspace {
+		if t.WorkspaceID, err = s.sibling(ctx, actor, v, end, f.Name); err != nil {
+			return Thread{}, sessions.Session{}, err
+		}
+		defer func() {
+			if err != nil {
+				s.cfg.Siblings.Remove(context.WithoutCancel(ctx), actor, t.WorkspaceID)
+			}
+		}()
 	}
 	if err := s.cfg.Store.CreateThread(ctx, t); err != nil {
 		return Thread{}, sessions.Session{}, err
@@ -60,19 +73,60 @@ func (s *Service) dropped(ctx context.Context, t Thread, why error) error {
 // startsIn is how long a fork may take to be started.
 const startsIn = 10 * time.Minute
 
-// copied makes the rows of a fork.
-func (v View) copied(threadID string, f ForkRequest) (c Change, err error) {
-	end := len(v.Messages)
+// sibling makes the workspace of a fork that has the messages before end.
+func (s *Service) sibling(ctx context.Context, actor accounts.Actor, v View, end int, name string) (workspaceID string, err error) {
+	if s.cfg.Siblings == nil {
+		return "", fault.New(fault.Conflict, "files_unknown", "This server keeps no snapshots of files. Fork the conversation in the same workspace.")
+	}
+	var at FilesAt
+	if end < len(v.Messages) {
+		turns, err := s.cfg.Store.TurnsFrom(ctx, v.Thread.ID, v.Messages[end].Seq)
+		if err != nil {
+			return "", err
+		}
+		writes := map[string]bool{}
+		for _, spec := range s.cfg.Tools.Specs() {
+			writes[spec.Name] = spec.Needs.Writes
+		}
+		at = v.filesAt(end, turns, writes)
+	}
+	return s.cfg.Siblings.Make(ctx, actor, v.Thread.WorkspaceID, at, name)
+}
+
+// filesAt says what the files were when the messages before end were all. turns are those of the messages from end on, oldest first, and
+// writes says which tools may change files.
+func (v View) filesAt(end int, turns []Turn, writes map[string]bool) FilesAt {
+	begins := end == 0 || v.Messages[end].TurnID != v.Messages[end-1].TurnID
+	for _, m := range v.Messages[end:] {
+		if begins = begins || m.TurnID != v.Messages[end].TurnID; begins { // until then, what people changed counts, too
+			i := slices.IndexFunc(turns, func(t Turn) bool { return t.ID == m.TurnID })
+			if i >= 0 && turns[i].FilesBefore != "" && turns[i].FilesBefore != NoSnapshot {
+				return FilesAt{Snapshot: turns[i].FilesBefore}
+			}
+			return FilesAt{Before: m.CreatedAt + 1}
+		}
+		for _, c := range v.Calls {
+			if c.MessageID == m.ID && writes[c.Tool] && c.StartedAt > 0 {
+				return FilesAt{Before: c.StartedAt + 1} // the next thing that the agent changed
+			}
+		}
+	}
+	return FilesAt{}
+}
+
+// copied makes the rows of a fork, which has the messages before end.
+func (v View) copied(threadID string, f ForkRequest) (c Change, end int, err error) {
+	end = len(v.Messages)
 	if f.MessageID != "" {
 		at := slices.IndexFunc(v.Messages, func(m Message) bool { return m.ID == f.MessageID })
 		if at < 0 {
-			return c, fault.New(fault.NotFound, "message_not_found", "The conversation has no such message.")
+			return c, 0, fault.New(fault.NotFound, "message_not_found", "The conversation has no such message.")
 		}
 		switch m := v.Messages[at]; {
 		case m.State == Undone:
-			return c, fault.New(fault.Conflict, "message_undone", "The message is no longer part of the conversation.")
+			return c, 0, fault.New(fault.Conflict, "message_undone", "The message is no longer part of the conversation.")
 		case !v.whole(m):
-			return c, fault.New(fault.Conflict, "message_not_complete", "The message is not complete: the agent is working on it, or its answer was cut. Fork at another message.")
+			return c, 0, fault.New(fault.Conflict, "message_not_complete", "The message is not complete: the agent is working on it, or its answer was cut. Fork at another message.")
 		case m.Role == User && f.Prompt != "":
 			end = at
 		default:
@@ -97,7 +151,7 @@ func (v View) copied(threadID string, f ForkRequest) (c Change, err error) {
 			}
 		}
 	}
-	return c, nil
+	return c, end, nil
 }
 
 // whole reports whether a message is complete and all its calls have their results.

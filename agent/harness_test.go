@@ -49,6 +49,7 @@ type harness struct {
 	t      testing.TB
 	ctx    context.Context
 	store  *stored
+	rows   *store.Workspaces
 	team   string
 	user   string
 	model  *model
@@ -72,6 +73,9 @@ type harness struct {
 
 	forked     *host // the session of a fork
 	forkFails  error
+	earlier    []sessions.Session // that continued the conversation before
+	amended    []string           // "session item" of those that have ended
+	siblings   []string           // what was made, and removed
 	files      *files
 	compacting int // conversations that were said to be about to be summarized
 
@@ -90,7 +94,7 @@ func newHarness(t testing.TB) *harness {
 	if _, err := rows.InsertWorkspace(t.Context(), workspaces.Workspace{ID: "ws_1", TeamID: team.ID, ProjectID: "prj_1", Name: "w", Branch: "b", State: workspaces.Ready, CreatedBy: user.ID}); err != nil {
 		t.Fatal(err)
 	}
-	h := &harness{t: t, ctx: tenant.In(t.Context(), team.ID), store: &stored{Threads: threadstore.New(db)}, team: team.ID, user: user.ID, model: &model{t: t}, tools: newToolset(), rules: &rules{}, now: time.Now(), files: &files{}}
+	h := &harness{t: t, rows: rows, ctx: tenant.In(t.Context(), team.ID), store: &stored{Threads: threadstore.New(db)}, team: team.ID, user: user.ID, model: &model{t: t}, tools: newToolset(), rules: &rules{}, now: time.Now(), files: &files{}}
 	h.host = newHost(sessions.Session{ID: "ses_1", TeamID: team.ID, WorkspaceID: "ws_1", Agent: agent.Name, Conversation: "conv_1", CreatedBy: user.ID, State: state.Working, Permissions: agents.AskPermissions})
 	t.Cleanup(func() { h.kill() })
 	return h
@@ -163,7 +167,7 @@ func (h *harness) boot() {
 			return tools.Caller{TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, SessionID: s.ID, UserID: s.CreatedBy, Agent: agent.Name, Groups: tools.Selection{On: append(agent.CoreGroups(), "tasks", "verification", "subagents")}}, nil
 		},
 		Project:   func(context.Context, string) (string, error) { return "prj_1", nil },
-		Subagents: &h.subs, Fork: h.fork, Checkpoints: h, Files: h.files, Guide: h.guide, Briefings: h.store,
+		Subagents: &h.subs, Fork: h.fork, Checkpoints: h, Files: h.files, Siblings: h, Guide: h.guide, Briefings: h.store,
 	})
 	ctx, cancel := context.WithCancel(h.ctx)
 	over := make(chan struct{})
@@ -233,6 +237,43 @@ func (h *harness) Session(_ context.Context, id string) (sessions.Session, error
 		row.State = state.Exited
 	}
 	return row, nil
+}
+
+// Continuing implements agent.Sessions.
+func (h *harness) Continuing(_ context.Context, _, conversation string) ([]sessions.Session, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.forked != nil && h.forked.row.Conversation == conversation {
+		return []sessions.Session{h.forked.row}, nil
+	}
+	return append(slices.Clone(h.earlier), h.host.Row()), nil
+}
+
+// Amend implements agent.Sessions.
+func (h *harness) Amend(_ context.Context, s sessions.Session, items []conversation.Item) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, it := range items {
+		h.amended = append(h.amended, s.ID+" "+it.ID)
+	}
+}
+
+// Make implements agent.Siblings.
+func (h *harness) Make(ctx context.Context, _ accounts.Actor, _ string, at agent.FilesAt, name string) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.siblings = append(h.siblings, fmt.Sprint(name, at))
+	w := workspaces.Workspace{ID: fmt.Sprint("ws_sibling_", len(h.siblings)), TeamID: h.team, ProjectID: "prj_1", Name: name, State: workspaces.Ready, CreatedBy: h.user}
+	w.Branch = w.ID
+	_, err := h.rows.InsertWorkspace(ctx, w)
+	return w.ID, err
+}
+
+// Remove implements agent.Siblings.
+func (h *harness) Remove(_ context.Context, _ accounts.Actor, workspaceID string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.siblings = append(h.siblings, "removed "+workspaceID)
 }
 
 // open starts a server with the session's thread.

@@ -59,6 +59,8 @@ type Config struct {
 	Checkpoints Checkpoints
 	// Files undoes what turns change. Nil: only messages can be undone.
 	Files Files
+	// Siblings makes the workspaces of forks. Nil: forks share the workspace of their origin.
+	Siblings Siblings
 	// Fork starts a session like another, with a copy of its thread.
 	Fork   func(ctx context.Context, actor accounts.Actor, workspaceID string, req sessions.StartRequest, of sessions.From) (sessions.Session, error)
 	Owner  string // this server; the same after a restart
@@ -107,6 +109,10 @@ type Sessions interface {
 	Hosted(id string) (Host, bool)
 	// Session returns a session as it is stored.
 	Session(ctx context.Context, id string) (sessions.Session, error)
+	// Continuing returns the sessions that continued a conversation one after the other, the first one first.
+	Continuing(ctx context.Context, workspaceID, conversation string) ([]sessions.Session, error)
+	// Amend stores items that the conversation of a session that has ended has already, in another state.
+	Amend(ctx context.Context, s sessions.Session, items []conversation.Item)
 }
 
 // Host is a running session of this agent.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tasks"
@@ -23,6 +24,22 @@ type Files interface {
 	// Write writes a plan, all of it or nothing, and returns the snapshot from before. What is written already, stays. Error: agent_working,
 	// while an agent of another session works, unless force is set.
 	Write(ctx context.Context, userID, workspaceID, sessionID string, plan json.RawMessage, force bool) (snapshotID string, err error)
+}
+
+// Siblings makes workspaces that begin where another one was.
+type Siblings interface {
+	// Make makes a workspace with the files of another as they were, on a branch of its own, and returns when it is ready. With "" it makes a
+	// name. Error: files_unknown, when no snapshot of them is kept.
+	Make(ctx context.Context, actor accounts.Actor, workspaceID string, at FilesAt, name string) (id string, err error)
+	// Remove removes a workspace that was made, in which nothing began.
+	Remove(ctx context.Context, actor accounts.Actor, workspaceID string)
+}
+
+// FilesAt is a state of a workspace's files: that of a snapshot, or the newest one that is known from before a time; the zero FilesAt is how
+// they are now.
+type FilesAt struct {
+	Snapshot string
+	Before   int64 // ms UTC
 }
 
 // Span is what happened between two snapshots.
@@ -95,9 +112,7 @@ func (s *Service) Undo(ctx context.Context, threadID string, r UndoRequest) (Und
 	if err != nil {
 		return UndoResult{}, err
 	}
-	if host, ok := s.cfg.Sessions.Hosted(v.Thread.SessionID); ok {
-		host.Record(v.undone(at, host))
-	}
+	s.recordUndone(ctx, v, at)
 	s.changed(ctx, v.Thread)
 	return out, nil
 }

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/conversation"
 )
 
 func (h *harness) undo(threadID string, r agent.UndoRequest) (agent.UndoResult, error) {
@@ -62,6 +65,32 @@ func TestUndoATurn(t *testing.T) {
 	h.model.then(says("Anew."))
 	h.next(th.ID, h.send(th.ID, "Fourth."))
 	equal(t, "sent", h.model.sent(6), []string{"user:Fourth."})
+}
+
+// What is undone is marked in the conversation of the session in which it was said, also in one that has ended.
+func TestUndoInEarlierSessions(t *testing.T) {
+	h := newHarness(t)
+	th, prompts := h.writing()
+	before := h.host.Row()
+	before.ID, before.StartedAt = "ses_0", prompts[0].CreatedAt
+	h.mu.Lock()
+	h.earlier, h.now = []sessions.Session{before}, h.now.Add(time.Minute)
+	h.host.row.StartedAt = h.now.UnixMilli()
+	h.mu.Unlock()
+	h.model.then(says("Four."))
+	fourth := h.send(th.ID, "Fourth.")
+	h.next(th.ID, fourth)
+	if _, err := h.undo(th.ID, agent.UndoRequest{MessageID: prompts[2].ID}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(h.amended, "ses_0 "+prompts[2].ID) || slices.Contains(h.amended, "ses_0 "+prompts[1].ID) || slices.Contains(h.amended, "ses_0 "+fourth.ID) {
+		t.Errorf("changed in the earlier session: %q", h.amended)
+	}
+	h.host.mu.Lock()
+	defer h.host.mu.Unlock()
+	if !slices.ContainsFunc(h.host.items, func(it conversation.Item) bool { return it.ID == fourth.ID && it.Undone }) || slices.ContainsFunc(h.host.items, func(it conversation.Item) bool { return it.ID == prompts[2].ID && it.Undone }) {
+		t.Error("the session has not what was undone of it, or what was not said in it")
+	}
 }
 
 // Files that cannot be undone leave the messages as they are.

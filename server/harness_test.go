@@ -58,6 +58,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/conversation"
 	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/reviewqueue"
@@ -167,6 +168,10 @@ func (unhosted) Hosted(string) (agent.Host, bool) { return nil, false }
 func (u unhosted) Session(ctx context.Context, id string) (sessions.Session, error) {
 	return u.h.cfg.Sessions.Get(ctx, id)
 }
+func (u unhosted) Continuing(context.Context, string, string) ([]sessions.Session, error) {
+	return nil, nil
+}
+func (u unhosted) Amend(context.Context, sessions.Session, []conversation.Item) {}
 
 // silentInbox has nothing to tell.
 type silentInbox struct{}

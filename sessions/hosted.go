@@ -50,6 +50,11 @@ func (h Hosted) Record(items []conversation.Item) {
 	h.l.transcript.Add(h.l.svc.hard, items)
 }
 
+// Amend stores items that the conversation of a session that has ended has already, in another state.
+func (s *Service) Amend(ctx context.Context, row Session, items []conversation.Item) {
+	s.transcripts.Amend(ctx, transcriptRow(row), items)
+}
+
 // Mask hides the secrets of the session in a text, without changing its length.
 func (h Hosted) Mask(text string) string { return h.l.masks.Text(text) }
 

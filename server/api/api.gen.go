@@ -12670,8 +12670,14 @@ type ThreadForkRequest struct {
 	// MessageId The last message that the fork has; without it the newest one
 	MessageId *string `json:"message_id,omitempty"`
 
+	// Name Name of the new workspace; default is made of the other's
+	Name *string `json:"name,omitempty"`
+
 	// Text A prompt to begin with: in place of the message if that is a prompt, else after it
 	Text *string `json:"text,omitempty"`
+
+	// Workspace In a new workspace, with the files as they were then: on a branch of its own, made of a snapshot. The answer comes when it is ready
+	Workspace *bool `json:"workspace,omitempty"`
 }
 
 // ThreadInterruption defines model for ThreadInterruption.

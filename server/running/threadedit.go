@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/server/api"
@@ -40,9 +41,19 @@ func (h Threads) changed(ctx context.Context, id string, change func(agent.Threa
 }
 
 func (h Threads) ForkThread(ctx context.Context, req api.ForkThreadRequestObject) (api.ForkThreadResponseObject, error) {
-	t, s, err := h.cfg.Agent.Fork(ctx, rest.CallOf(ctx).Actor, req.Id, agent.ForkRequest{MessageID: rest.Val(req.Body.MessageId), Prompt: rest.Val(req.Body.Text)})
+	f, call := agent.ForkRequest{MessageID: rest.Val(req.Body.MessageId), Prompt: rest.Val(req.Body.Text), Workspace: rest.Val(req.Body.Workspace), Name: rest.Val(req.Body.Name)}, rest.CallOf(ctx)
+	if f.Workspace {
+		if err := accounts.Can(call.Actor, accounts.CreateWorkspace, accounts.InTeam(call.Team.ID)); err != nil {
+			return nil, err
+		}
+	}
+	t, s, err := h.cfg.Agent.Fork(ctx, call.Actor, req.Id, f)
 	if err != nil {
 		return nil, err
+	}
+	if f.Workspace {
+		h.Reread()
+		audit.Note(ctx, "workspace_id", s.WorkspaceID)
 	}
 	audit.Target(ctx, "session", s.ID, s.Agent)
 	audit.Note(ctx, "thread", t.ID)

@@ -36,6 +36,25 @@ func ask(t testing.TB, v *conversation.View, q conversation.Query) (string, conv
 	return strings.Join(out, " "), p
 }
 
+// The timeline of a session that has ended is changed where it has what is changed; nothing comes to it.
+func TestAmend(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), conversation.FileName)
+	if n, grew, err := conversation.NewWriter(path, 1<<20).Amend([]conversation.Item{item("a", conversation.Prompt, "one")}); n != 0 || grew || err != nil {
+		t.Errorf("of none: %d, %v, %v", n, grew, err)
+	}
+	add(t, conversation.NewWriter(path, 1<<20), false, item("a", conversation.Prompt, "one"), item("b", conversation.Text, "two"))
+	gone := item("a", conversation.Prompt, "one")
+	gone.Undone = true
+	if _, grew, err := conversation.NewWriter(path, 1<<20).Amend([]conversation.Item{gone, item("b", conversation.Text, "two"), item("c", conversation.Text, "three")}); !grew || err != nil {
+		t.Fatal(grew, err)
+	}
+	got, p := ask(t, conversation.NewView(path), conversation.Query{Limit: 5})
+	if got != "a:one b:two" || !p.Items[0].Undone || p.Version != 3 {
+		t.Errorf("%q, %+v", got, p)
+	}
+}
+
 // A timeline keeps the last state of each item in its first place, but for what a turn spent; pages lead from the end to the
 // beginning; what changed since a version can be asked for; a server that comes back adds nothing twice.
 func TestKept(t *testing.T) {

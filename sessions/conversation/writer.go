@@ -109,6 +109,15 @@ func (w *Writer) Append(items []Item, offset func(at int64) int64, again bool) (
 	return w.next - 1, true, nil
 }
 
+// Amend stores another state of items that are stored; of others, and of those in this state already, nothing.
+func (w *Writer) Amend(items []Item) (n int64, grew bool, err error) {
+	if err := w.open(); err != nil {
+		return 0, false, err
+	}
+	known := slices.DeleteFunc(slices.Clone(items), func(it Item) bool { _, ok := w.places[it.ID]; return !ok })
+	return w.Append(known, nil, true)
+}
+
 // Settle frees what is only needed while a record is read again.
 func (w *Writer) Settle() { w.known = nil }
 

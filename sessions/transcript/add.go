@@ -20,8 +20,26 @@ func (s *Session) Add(ctx context.Context, items []conversation.Item) {
 	if err != nil {
 		s.all.cfg.Log.WarnContext(ctx, "a conversation could not be stored", "session_id", s.id, "error", err)
 	}
-	if grew && s.all.cfg.Events != nil {
-		row := s.host.Row()
-		s.all.cfg.Events.Publish(ctx, events.Event{Type: "session.conversation", ID: s.id, WorkspaceID: row.WorkspaceID, TeamID: row.TeamID, Version: n})
+	if grew {
+		s.all.publish(ctx, s.host.Row(), n)
+	}
+}
+
+func (t *Transcripts) publish(ctx context.Context, row Row, version int64) {
+	if t.cfg.Events != nil {
+		t.cfg.Events.Publish(ctx, events.Event{Type: "session.conversation", ID: row.ID, WorkspaceID: row.WorkspaceID, TeamID: row.TeamID, Version: version})
+	}
+}
+
+// Amend stores another state of items that the timeline of a session that has ended has. It adds none.
+func (t *Transcripts) Amend(ctx context.Context, row Row, items []conversation.Item) {
+	t.amending.Lock()
+	defer t.amending.Unlock()
+	n, grew, err := conversation.NewWriter(t.path(row.ID), t.cfg.MaxBytes).Amend(items)
+	if err != nil {
+		t.cfg.Log.WarnContext(ctx, "a conversation could not be changed", "session_id", row.ID, "error", err)
+	}
+	if grew {
+		t.publish(ctx, row, n)
 	}
 }

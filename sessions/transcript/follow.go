@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/conversation"
@@ -230,9 +229,8 @@ func (r *reading) keep(ctx context.Context, items []conversation.Item) {
 	if !again {
 		r.writer.Settle()
 	}
-	if grew && r.s.all.cfg.Events != nil {
-		row := r.s.host.Row()
-		r.s.all.cfg.Events.Publish(ctx, events.Event{Type: "session.conversation", ID: r.s.id, WorkspaceID: row.WorkspaceID, TeamID: row.TeamID, Version: n})
+	if grew {
+		r.s.all.publish(ctx, r.s.host.Row(), n)
 	}
 }
 

@@ -3,7 +3,7 @@
 // agent continues elsewhere. Nothing depends on a record: it is the agent's, and may contain anything.
 //
 // A session whose agent writes a record has one goroutine of this package, in the group the package is given, until it ends. The
-// only lock is that of the recently read views; it is a leaf.
+// locks are that of the recently read views, a leaf, and that of changes of ended timelines, which is held while one is written.
 package transcript
 
 import (
@@ -42,8 +42,9 @@ type Config struct {
 
 // Transcripts holds the conversations of all sessions of a server. Safe for concurrent use.
 type Transcripts struct {
-	cfg   Config
-	views viewCache
+	cfg      Config
+	views    viewCache
+	amending sync.Mutex // held while the timeline of an ended session is changed
 }
 
 // New returns Transcripts. It starts nothing.

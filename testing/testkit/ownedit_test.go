@@ -71,6 +71,26 @@ func TestOwnAgentIsEdited(t *testing.T) {
 		t.Errorf("the fork's conversation: %s", said)
 	}
 
+	// A fork into a new workspace has the files as they were before the prompt; the other keeps its own.
+	var apart struct {
+		Session struct {
+			ID        string
+			Workspace string `json:"workspace_id"`
+		}
+	}
+	var sibling struct{ Path, Name string }
+	h.API("POST", at+"/fork", map[string]any{"message_id": second.ID, "workspace": true, "text": script(t, map[string]any{"tools": write("echo apart >> made.txt")}, says("Apart.", 1, 1, 0, 0))}, &apart)
+	(&work{t: t, h: h, id: apart.Session.ID}).reaches("idle")
+	h.API("GET", "/workspaces/"+apart.Session.Workspace, nil, &sibling)
+	has("1\ntwo\n3\n4\n5\n6\n7\n")
+	mine := ws.Path
+	ws.Path = sibling.Path
+	has("1\n2\n3\n4\n5\n6\n7\napart\n")
+	ws.Path = mine
+	if sibling.Name != "Edited (fork)" {
+		t.Errorf("the workspace is %+v", sibling)
+	}
+
 	h.API("POST", at+"/messages", map[string]any{"replaces": second.ID, "text": script(t, map[string]any{"text": "I add.", "tools": write("echo end >> made.txt")}, says("Added.", 1, 1, 0, 0))}, &third)
 	w.waits("the turn of the new prompt", func() bool { return strings.Contains(w.screen(), "Added.") })
 	w.reaches("idle")

@@ -1,13 +1,19 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"time"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/state"
+	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/lifecycle"
 	"github.com/parawork/parawork/workspaces/snapshot"
@@ -83,4 +89,65 @@ func (f turnFiles) othersWork(ctx context.Context, workspaceID, sessionID string
 		}
 	}
 	return err
+}
+
+// Make implements agent.Siblings.
+func (f turnFiles) Make(ctx context.Context, actor accounts.Actor, workspaceID string, at agent.FilesAt, name string) (string, error) {
+	of, err := f.a.workspaces.Records.Workspace(ctx, workspaceID)
+	if err != nil {
+		return "", err
+	}
+	sn, err := f.at(ctx, workspaceID, at)
+	if err != nil {
+		return "", err
+	}
+	made, err := f.a.workspaces.Lifecycle.RestoreSnapshot(ctx, actor, sn, snapshot.RestoreRequest{New: true, Name: cmp.Or(name, of.Name+" (fork)"), Ignored: true})
+	if err != nil {
+		return "", err
+	}
+	w := made.Workspace
+	for w.State == workspaces.Creating || w.State == workspaces.SettingUp {
+		if !tasks.Sleep(ctx, 100*time.Millisecond) {
+			err = context.Cause(ctx)
+		} else {
+			w, err = f.a.workspaces.Records.Workspace(ctx, w.ID)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err == nil && w.State != workspaces.Ready {
+		err = fault.New(fault.Conflict, "workspace_not_made", "The fork's workspace could not be made: %s", w.StateReason)
+	}
+	if err != nil {
+		f.Remove(context.WithoutCancel(ctx), actor, w.ID)
+		return "", err
+	}
+	return w.ID, nil
+}
+
+// at returns a state of a workspace's files.
+func (f turnFiles) at(ctx context.Context, workspaceID string, at agent.FilesAt) (sn snapshot.Snap, err error) {
+	snapshots := f.a.workspaces.Snapshots
+	switch {
+	case at.Snapshot != "":
+		sn, err = snapshots.Snap(ctx, workspaceID, at.Snapshot)
+	case at.Before != 0:
+		sn, err = store.NewWorkspaces(f.a.db).SnapshotBefore(ctx, workspaceID, at.Before)
+	default:
+		sn, err = snapshots.Take(ctx, workspaceID, snapshot.Request{Kind: snapshot.SnapPoll})
+	}
+	if fault.Is(err, fault.NotFound) || err == nil && sn.ID == "" {
+		err = fault.New(fault.Conflict, "files_unknown", "No snapshot from then is kept, so what the files were is not known. Fork the conversation in the same workspace.")
+	}
+	return sn, err
+}
+
+// Remove implements agent.Siblings.
+func (f turnFiles) Remove(ctx context.Context, actor accounts.Actor, workspaceID string) {
+	ctx, cancel := context.WithTimeout(ctx, workspaces.PutAwayTime)
+	defer cancel()
+	if _, err := f.a.workspaces.Lifecycle.Delete(ctx, actor, workspaceID); err != nil {
+		f.a.logOf("agent").Warn("the workspace of a fork that did not start could not be removed", "workspace_id", workspaceID, "error", err)
+	}
 }

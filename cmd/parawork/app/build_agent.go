@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ func newAgent(a *App, t *toolbox) *agent.Service {
 		Tasks: planTasks{a}.create,
 		Place: agentPlaces{a.sandboxes}.of,
 		Cost:  recordedCost{store.NewTokens(a.db)}.of,
-		Guide: newGuide(a, t.skills), Briefings: threads, Fork: a.sessions.StartAfter, Checkpoints: &a.later, Files: turnFiles{a},
+		Guide: newGuide(a, t.skills), Briefings: threads, Fork: a.sessions.StartAfter, Checkpoints: &a.later, Files: turnFiles{a}, Siblings: turnFiles{a},
 		Attach: attached{a.chosen()}.place,
 	})
 }
@@ -66,6 +67,14 @@ func (h hostedSessions) Hosted(id string) (agent.Host, bool) { return h.Service.
 // Session returns a session.
 func (h hostedSessions) Session(ctx context.Context, id string) (sessions.Session, error) {
 	return h.Get(ctx, id)
+}
+
+// Continuing returns the sessions that continued a conversation, the first one first.
+func (h hostedSessions) Continuing(ctx context.Context, workspaceID, conversation string) ([]sessions.Session, error) {
+	all, err := h.List(ctx, workspaceID)
+	all = slices.DeleteFunc(all, func(s sessions.Session) bool { return s.Agent != agent.Name || s.Conversation != conversation })
+	slices.SortFunc(all, func(a, b sessions.Session) int { return cmp.Compare(a.StartedAt, b.StartedAt) })
+	return all, err
 }
 
 // recordedCost reads what a request cost where the model gateway recorded it.

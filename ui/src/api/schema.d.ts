@@ -5495,7 +5495,7 @@ export interface paths {
         put?: never;
         /**
          * Go on from a message in a new session of Parawork's own agent
-         * @description The new session is like the thread's: its account, arguments and permissions. Its thread has copies of the messages up to there, with their calls and results; what is not complete is left out. The files are shared: both sessions work in the same workspace.
+         * @description The new session is like the thread's: its account, arguments and permissions. Its thread has copies of the messages up to there, with their calls and results; what is not complete is left out. The files are shared, because both sessions work in the same workspace; with `workspace` the fork has a new one. If no snapshot of the files is kept from then, that is refused with `files_unknown`.
          */
         post: operations["forkThread"];
         delete?: never;
@@ -14276,8 +14276,12 @@ export interface components {
         ThreadForkRequest: {
             /** @description The last message that the fork has; without it the newest one */
             message_id?: string;
+            /** @description Name of the new workspace; default is made of the other's */
+            name?: string;
             /** @description A prompt to begin with: in place of the message if that is a prompt, else after it */
             text?: string;
+            /** @description In a new workspace, with the files as they were then: on a branch of its own, made of a snapshot. The answer comes when it is ready */
+            workspace?: boolean;
         };
         ThreadInterruption: {
             /** @description False: the agent was doing nothing */

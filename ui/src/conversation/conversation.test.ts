@@ -160,17 +160,18 @@ describe("rows", () => {
       item("a", 1),
       item("b", 2, { kind: "prompt", undone: true }),
       item("c", 3, { kind: "text", undone: true }),
-      item("d", 4),
+      item("u", 4, { kind: "usage" }),
+      item("d", 5),
     ];
     const rows = rowsOf(items, new Set());
     expect(rows.map((r) => [r.item.id, r.item.text])).toEqual([
       ["a", ""],
-      ["c/undone", "2 steps undone"],
+      ["u/undone", "2 steps undone"],
       ["d", ""],
     ]);
     expect(unfolds(rows[1]!.item, rows[1]!.steps)).toBe(true);
-    expect(rowsOf(items, new Set(["c/undone"])).map((r) => r.item.id)).toEqual(["a", "c/undone", "b", "c", "d"]);
-    expect(rowsOf(items, new Set(), true).map((r) => r.item.id)).toEqual(["a", "b", "c", "d"]);
+    expect(rowsOf(items, new Set(["u/undone"])).map((r) => r.item.id)).toEqual(["a", "u/undone", "b", "c", "u", "d"]);
+    expect(rowsOf(items, new Set(), true).map((r) => r.item.id)).toEqual(["a", "b", "c", "u", "d"]);
   });
 
   it("shows small diffs at once", () => {

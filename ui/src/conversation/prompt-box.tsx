@@ -24,9 +24,7 @@ export function PromptBox({ title, text, at, now, faded, acts, children }: Props
   const long = lines.length > LONG || text.length > 2000;
   const shown = all || !long ? text : lines.slice(0, LONG).join("\n").slice(0, 2000);
   return (
-    <div
-      className={cx("group/prompt mt-2 rounded-md border-l-2 border-accent bg-bg2 px-3 py-2", faded && "opacity-60")}
-    >
+    <div className={cx("mt-2 rounded-md border-l-2 border-accent bg-bg2 px-3 py-2", faded && "opacity-60")}>
       <p className="flex items-baseline justify-between gap-3 text-meta text-fg2">
         <span className="font-medium">{title}</span>
         <span className="flex items-baseline gap-2">

@@ -76,10 +76,11 @@ function folded(rows: readonly Row[], toggled: ReadonlySet<string>): Row[] {
       continue;
     }
     const from = i;
-    while (rows[i + 1]?.item.undone) i++;
+    // What it cost stays spent, and stands with it.
+    while (rows[i + 1]?.item.undone || rows[i + 1]?.item.kind === "usage") i++;
     const last = rows[i]!.item;
     const id = `${last.id}/undone`;
-    const steps = i + 1 - from;
+    const steps = rows.slice(from, i + 1).filter((r) => r.item.undone).length;
     const open = toggled.has(id);
     const text = `${plural(steps, "step")} undone`;
     out.push({ item: { ...last, ...NOTE, id, text }, depth: 0, steps, open });

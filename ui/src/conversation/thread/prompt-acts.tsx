@@ -3,40 +3,56 @@ import { useNavigate } from "@tanstack/react-router";
 import { api, data, type Session } from "@/api/client";
 import { keys } from "@/api/queries";
 import { plural } from "@/format/text";
+import { cx } from "@/kit/cx";
+import { Menu, MenuItem } from "@/kit/menu";
 import { confirm } from "@/state/confirm";
+import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
 import type { Message, Thread } from "./feed";
 import { textOf } from "./rows";
 import { once, undoFrom } from "./undo";
 
-/** What can be done with a prompt that was sent. */
-export interface PromptActs {
-  /** Writes it anew: what came after it is undone. */
+/** What can be done with a message. */
+export interface MessageActs {
+  /** Writes a prompt anew: what came after it is undone. */
   edit: (m: Message) => void;
-  /** Goes on from before it in a new session. */
-  fork: (m: Message) => void;
-  /** Undoes it and what came after it, with what that changed in files. */
+  /** Goes on in a new session: from before a prompt, which is asked again, or from after an answer. */
+  fork: (from: Fork) => void;
+  /** Undoes a prompt and what came after it, with what that changed in files. */
   undo: (m: Message) => void;
 }
 
-/** Forks a conversation at a prompt: the new session begins with the prompt again. */
+interface Fork {
+  message: Message;
+  /** In a new workspace, with the files as they were then. */
+  workspace: boolean;
+}
+
+/** Forks a conversation at a message. */
 export function useFork(s: Session, thread: Thread | undefined) {
   const client = useQueryClient();
   const navigate = useNavigate({ from: "/$team/w/$key" });
   return useMutation({
-    mutationFn: (m: Message) =>
-      data(
+    mutationFn: async ({ message: m, workspace }: Fork) => {
+      if (workspace) toast({ title: "Making a workspace with the files as they were then…" });
+      const { session } = await data(
         api.POST("/threads/{id}/fork", {
-          params: {
-            path: { id: thread!.id },
-            header: once(),
+          params: { path: { id: thread!.id }, header: once() },
+          body: {
+            message_id: m.id,
+            ...(m.role === "user" && textOf(m) ? { text: textOf(m) } : {}),
+            ...(workspace ? { workspace } : {}),
           },
-          body: { message_id: m.id, text: textOf(m) },
         }),
-      ),
-    onSuccess: async (made) => {
+      );
+      if (!workspace) return { session, key: undefined };
+      const made = await data(api.GET("/workspaces/{id}", { params: { path: { id: session.workspace_id } } }));
+      return { session, key: made.key };
+    },
+    onSuccess: async ({ session, key }) => {
       await client.invalidateQueries({ queryKey: keys.sessions(s.workspace_id) });
-      await navigate({ search: (x) => ({ ...x, session: made.session.id }) });
+      if (key) await navigate({ params: (p) => ({ ...p, key }), search: { session: session.id } });
+      else await navigate({ search: (x) => ({ ...x, session: session.id }) });
     },
     onError: (error) => toastError("The conversation was not forked", error),
   });
@@ -67,10 +83,13 @@ export function useUndo(thread: Thread | undefined) {
 
 const LINK = "min-h-6 text-accent hover:underline pointer-coarse:min-h-11";
 
+const HIDDEN =
+  "opacity-0 group-focus-within/row:opacity-100 group-hover/row:opacity-100 pointer-coarse:opacity-100 has-[[aria-expanded=true]]:opacity-100";
+
 /** The buttons beside a prompt: seen where the pointer or the focus is. */
-export function PromptButtons({ message, acts }: { message: Message; acts: PromptActs }) {
+export function PromptButtons({ message, acts }: { message: Message; acts: MessageActs }) {
   return (
-    <span className="flex gap-2 opacity-0 group-focus-within/prompt:opacity-100 group-hover/prompt:opacity-100 pointer-coarse:opacity-100">
+    <span className={cx("flex gap-2", HIDDEN)}>
       <button
         type="button"
         title="Write it anew. What came after it is undone"
@@ -79,9 +98,7 @@ export function PromptButtons({ message, acts }: { message: Message; acts: Promp
       >
         Edit
       </button>
-      <button type="button" title="Ask it again in a new session" onClick={() => acts.fork(message)} className={LINK}>
-        Fork
-      </button>
+      <ForkMenu message={message} acts={acts} hint="It is asked again there." />
       <button
         type="button"
         title="Undo it and what came after it, with what that changed in files"
@@ -91,5 +108,39 @@ export function PromptButtons({ message, acts }: { message: Message; acts: Promp
         Undo
       </button>
     </span>
+  );
+}
+
+/** The button beside an answer. */
+export function AnswerButtons({ message, acts }: { message: Message; acts: MessageActs }) {
+  return (
+    <span className={HIDDEN}>
+      <ForkMenu message={message} acts={acts} hint="It goes on from here." />
+    </span>
+  );
+}
+
+function ForkMenu({ message, acts, hint }: { message: Message; acts: MessageActs; hint: string }) {
+  const team = useTeam();
+  return (
+    <Menu
+      trigger={
+        <button type="button" title="Go on from here in a new session" className={LINK}>
+          Fork
+        </button>
+      }
+    >
+      <MenuItem onSelect={() => acts.fork({ message, workspace: false })} hint={`With the files as they are. ${hint}`}>
+        Fork here
+      </MenuItem>
+      {team.can("workspace.create") && (
+        <MenuItem
+          onSelect={() => acts.fork({ message, workspace: true })}
+          hint={`On a branch of its own, with the files as they were. ${hint}`}
+        >
+          Fork into a new workspace
+        </MenuItem>
+      )}
+    </Menu>
   );
 }

@@ -9,7 +9,7 @@ import { money, spent } from "../words";
 import { CallCard, WritingCard } from "./card";
 import { Chunks } from "./chunks";
 import { PartMedia } from "./media";
-import { type PromptActs, PromptButtons } from "./prompt-acts";
+import { AnswerButtons, type MessageActs, PromptButtons } from "./prompt-acts";
 import { type Row, textOf, unfolds } from "./rows";
 
 interface Props {
@@ -19,14 +19,14 @@ interface Props {
   current: boolean;
   onToggle: (id: string) => void;
   /** Not given while nothing can be done with prompts. */
-  acts: PromptActs | undefined;
+  acts: MessageActs | undefined;
 }
 
 /** One row of the conversation. */
 export const ThreadRow = memo(function ThreadRow({ row, now, open, current, onToggle, acts }: Props) {
   const toggle = unfolds(row) ? () => onToggle(row.id) : undefined;
   return (
-    <div className={cx("px-4 py-1 md:px-6", current && "shadow-[inset_3px_0_0_var(--accent)]")}>
+    <div className={cx("group/row px-4 py-1 md:px-6", current && "shadow-[inset_3px_0_0_var(--accent)]")}>
       <div
         className={cx(
           "max-w-[52rem]",
@@ -44,7 +44,7 @@ function body(
   now: number,
   open: boolean,
   toggle: (() => void) | undefined,
-  acts: PromptActs | undefined,
+  acts: MessageActs | undefined,
 ): ReactNode {
   switch (row.kind) {
     case "prompt":
@@ -67,9 +67,12 @@ function body(
       return <p className="text-meta text-fg3">Picture, {bytes(row.size)}</p>;
     case "spent":
       return (
-        <p className="text-meta text-fg3 tabular-nums">
-          {spent(row.message.usage)}
-          {row.turn && ` · ${money(row.turn)} in this turn`}
+        <p className="flex items-baseline gap-3 text-meta text-fg3 tabular-nums">
+          <span>
+            {spent(row.message.usage)}
+            {row.turn && ` · ${money(row.turn)} in this turn`}
+          </span>
+          {acts && row.message.state === "complete" && <AnswerButtons message={row.message} acts={acts} />}
         </p>
       );
     case "summary":
@@ -158,7 +161,7 @@ function Thought({ text, live, open }: { text: string; live: boolean; open: bool
   );
 }
 
-function Prompt({ row, now, acts }: { row: Row; now: number; acts: PromptActs | undefined }) {
+function Prompt({ row, now, acts }: { row: Row; now: number; acts: MessageActs | undefined }) {
   const m = row.message;
   return (
     <PromptBox

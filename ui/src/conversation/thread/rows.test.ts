@@ -59,6 +59,7 @@ test("a message keeps the IDs of its rows from its first letter on", () => {
     ["p", "prompt"],
     ["a/0/0", "text"],
     ["a/1", "call"],
+    ["a/spent", "spent"],
   ]);
   const card = rows[2]!;
   expect(card.kind === "call" && card.shown).toMatchObject({ diff: "-one\n+two\n+three", added: 2, removed: 1 });
@@ -117,7 +118,7 @@ test("a long text is several rows, the same ones while it is written and afterwa
   const done = rowsOf(
     merged(c, view(3, { messages: [message("a", 2, { parts: [{ kind: "text", text }], version: 3 })] })),
   );
-  expect(done.map((r) => r.id)).toEqual(ids);
+  expect(done.map((r) => r.id)).toEqual([...ids, "a/spent"]);
   expect(done.length).toBeGreaterThan(3);
   expect(done.map((r) => (r.kind === "text" ? r.text : "")).join("")).toBe(text);
 });
@@ -134,6 +135,7 @@ test("an answer is followed by what it cost, and from the second on by what its 
   const rows = rowsOf({ messages, calls: new Map(), writing: { id: "", parts: [] } });
   expect(rows.map((r) => [r.id, r.kind === "spent" && r.turn])).toEqual([
     ["a/spent", undefined],
+    ["unknown/spent", undefined],
     ["b/spent", { nano: 30, estimated: true }],
     ["c/spent", undefined],
   ]);

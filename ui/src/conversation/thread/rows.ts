@@ -87,7 +87,8 @@ export function rowsOf({ messages, calls, writing }: Shows, unfolded: ReadonlySe
     }
     rows.push(...had.rows);
     const cost = costs.get(m.id);
-    if (cost) rows.push({ id: `${m.id}/spent`, message: m, kind: "spent", turn: cost.turn });
+    if (cost || (m.role === "assistant" && m.state === "complete"))
+      rows.push({ id: `${m.id}/spent`, message: m, kind: "spent", turn: cost?.turn });
   }
   fold();
   return all;
