@@ -1,5 +1,7 @@
 // Parawork's own agent in the browser: a key in the settings, its conversation as it is written, questions, diffs, interruptions, its terminal.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
 import { Instance, modelServer, password, until } from "../lib/instance.mjs";
@@ -136,6 +138,34 @@ describe("Parawork's own agent", { skip: !haveChromium && "Chromium is not insta
     await feed().getByText("Go on.", { exact: true }).waitFor();
   });
 
+  test("what was undone is one line, Clear stands in the menu, and a fork has a workspace of its own", async () => {
+    await say(script("Add a line.", { text: "I add it.", tools: [{ name: "run_command", input: { command: "echo more >> notes.txt" } }] }, { text: "Added." }));
+    await page.locator("[data-question]").getByRole("button", { name: /^Allow/ }).click();
+    await feed().getByText("Added.", { exact: true }).waitFor();
+    await until("it rests", async () => (await instance.api("GET", `/sessions/${session.id}`)).state === "idle");
+    const prompt = feed().getByRole("listitem").filter({ hasText: "Add a line." });
+    await prompt.hover();
+    await prompt.getByRole("button", { name: "Fork" }).click();
+    await page.getByRole("menuitem", { name: /^Fork into a new workspace/ }).click();
+    await page.getByText("Own agent (fork)").first().waitFor();
+    const fork = (await instance.api("GET", `/teams/${instance.team}/workspaces`)).items.find((w) => w.name === "Own agent (fork)");
+    assert.equal(readFileSync(join(fork.path, "notes.txt"), "utf8"), "first\nsecond\n");
+    await page.goto(`${home()}?session=${session.id}`);
+    await prompt.hover();
+    await prompt.getByRole("button", { name: "Undo" }).click();
+    await page.getByRole("alertdialog").getByText(/2 messages|3 messages/).waitFor();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Undo" }).click();
+    const line = feed().getByRole("button", { name: /messages undone/ });
+    await line.waitFor();
+    assert.equal(await feed().getByText("Added.", { exact: true }).count(), 0);
+    await line.click();
+    await feed().getByText("Added.", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "More for this conversation" }).click();
+    await page.getByRole("menuitem", { name: /^Clear/ }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Clear" }).click();
+    await feed().getByText("The model no longer reads what is above").waitFor();
+  });
+
   test("its terminal is one tab away and is remembered; a phone has all of it", async () => {
     await page.getByRole("link", { name: "Terminal", exact: true }).click();
     await page.locator(`[data-terminal="${session.id}"]`).waitFor();
@@ -151,5 +181,19 @@ describe("Parawork's own agent", { skip: !haveChromium && "Chromium is not insta
     assert.ok(await phone.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page is wider than the phone");
     await shot(phone, "own-agent-phone-light");
     assert.deepEqual([...page.problems, ...phone.problems], []);
+  });
+
+  test("a picture goes with the first prompt of a session", async () => {
+    await page.goto(home());
+    await page.getByRole("button", { name: "Start another session" }).click();
+    const form = page.getByRole("dialog", { name: "Start a session" });
+    await form.getByRole("radio", { name: /^Parawork/ }).check();
+    await form.getByLabel("Prompt").fill(script("What is it?", { text: "A dot." }));
+    const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+    await form.locator("input[type=file]").setInputFiles({ name: "dot.png", mimeType: "image/png", buffer: png });
+    await form.getByText("dot.png").waitFor();
+    await form.getByRole("button", { name: "Start", exact: true }).click();
+    await feed().getByText("A dot.", { exact: true }).waitFor();
+    await feed().getByRole("img", { name: "dot.png" }).waitFor();
   });
 });

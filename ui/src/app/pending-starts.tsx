@@ -1,10 +1,17 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { keys, workspacesQuery } from "@/api/queries";
-import { addPendingStart, type PendingStart, pendingStarts, takePendingStart } from "@/sessions/pending-start";
+import { keepUnsent, sayFirst } from "@/sessions/first-prompt";
+import {
+  addPendingStart,
+  type PendingStart,
+  pendingStarts,
+  takeFiles,
+  takePendingStart,
+} from "@/sessions/pending-start";
 import { startSession } from "@/sessions/start";
 import { useTeam } from "@/state/team";
-import { toastError } from "@/state/toasts";
+import { toast, toastError } from "@/state/toasts";
 
 /** Starts the agent chosen in the new-workspace dialog once its workspace is ready, on whatever page the user is. */
 export function PendingStarts() {
@@ -18,17 +25,25 @@ export function PendingStarts() {
     const start = async (p: PendingStart) => {
       try {
         // With the idempotency key, a second page gets the same session.
-        await startSession(
+        const session = await startSession(
           p.workspaceId,
           {
             agent: p.agent,
-            prompt: p.prompt,
+            prompt: p.files ? "" : p.prompt,
             argv: p.argv,
             account_id: p.account,
             ...(p.permissions ? { permissions: p.permissions, confirm_no_boundary: p.confirmed } : {}),
           },
           `first-${p.workspaceId}-${p.at}`,
         );
+        if (p.files) {
+          const files = takeFiles(p.workspaceId);
+          if (files) void sayFirst(session.id, p.prompt, files);
+          else {
+            keepUnsent(session.id, p.prompt);
+            toast({ title: "The attached files were lost with the reload", text: "The prompt waits in its field." });
+          }
+        }
       } catch (error) {
         toastError("The session did not start", error, () => {
           addPendingStart({ ...p, at: Date.now() });

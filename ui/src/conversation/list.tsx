@@ -45,11 +45,13 @@ export function ConversationList<R>({
   const scroller = useRef<HTMLDivElement>(null);
   const [cursor, setCursor] = useState<string>();
   const [following, setFollowing] = useState(atEnd);
+  // The same function as long as the rows are the same: with another one, the places of all rows are worked out anew at each step of scrolling.
+  const keyOf = useCallback((i: number) => (rows[i] ? idOf(rows[i]) : i), [rows, idOf]);
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: (i) => (rows[i] ? estimate(rows[i]) : 32),
-    getItemKey: (i) => (rows[i] ? idOf(rows[i]) : i),
+    getItemKey: keyOf,
     overscan: 12,
   });
   const seen = virtual.getVirtualItems();

@@ -1,3 +1,4 @@
+import type { Attached } from "@/agents/attachments";
 import { forget, recall, remember } from "@/state/remember";
 
 /** A session to start as soon as its workspace is ready. Kept in the browser, so that a reload does not forget it. */
@@ -9,6 +10,8 @@ export interface PendingStart {
   account?: string;
   permissions?: "ask" | "all";
   confirmed?: boolean;
+  /** How many files go with the prompt. */
+  files?: number;
   at: number;
 }
 
@@ -24,6 +27,20 @@ export function pendingStarts(now = Date.now()): PendingStart[] {
 
 export function addPendingStart(p: PendingStart): void {
   remember(KEY, [...pendingStarts().filter((x) => x.workspaceId !== p.workspaceId), p]);
+}
+
+const attached = new Map<string, readonly Attached[]>();
+
+/** Keeps the files of a workspace's first prompt: they are too large for the browser's store, and gone after a reload. */
+export function holdFiles(workspaceId: string, files: readonly Attached[]): void {
+  attached.set(workspaceId, files);
+}
+
+/** Returns the files that were kept, once. */
+export function takeFiles(workspaceId: string): readonly Attached[] | undefined {
+  const files = attached.get(workspaceId);
+  attached.delete(workspaceId);
+  return files;
 }
 
 export function takePendingStart(workspaceId: string): PendingStart | undefined {

@@ -1,6 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { AgentChoice, useAgentChoice } from "@/agents/agent-choice";
+import { AttachField, useAttachments } from "@/agents/attach";
 import { COMMAND, SHELL } from "@/agents/built-in";
 import { OwnOptions, useOwnChoice } from "@/agents/own-options";
 import type { Session, Workspace } from "@/api/client";
@@ -12,6 +13,7 @@ import { Check, TextArea, TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";
 import { isString, recall, remember } from "@/state/remember";
 import { useTeam } from "@/state/team";
+import { sayFirst } from "./first-prompt";
 import { OwnSecretsNote } from "./own-secrets";
 import { startSession } from "./start";
 
@@ -45,12 +47,14 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
   const talks = choice.agent !== SHELL && !isCommand;
   const argv = splitCommand(command);
   const own = useOwnChoice(choice.agent, w.project_id);
+  const attachments = useAttachments(own.argv !== undefined);
+  const files = attachments.takes ? attachments.list : [];
 
   const start = useMutation({
     mutationFn: () =>
       startSession(w.id, {
         agent: choice.agent,
-        ...(talks ? { prompt } : {}),
+        ...(talks && files.length === 0 ? { prompt } : {}),
         ...(isCommand ? { argv } : own.argv ? { argv: own.argv } : {}),
         ...(choice.account ? { account_id: choice.account } : {}),
         ...(permits ? { permissions: everything ? "all" : "ask" } : {}),
@@ -64,6 +68,7 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
       if (choice.account) remember(`account.${w.project_id}.${s.agent}`, choice.account);
       client.setQueryData<Session[]>(keys.sessions(w.id), (list) => [s, ...(list ?? []).filter((x) => x.id !== s.id)]);
       void client.invalidateQueries({ queryKey: keys.sessions(w.id) });
+      if (files.length > 0) void sayFirst(s.id, prompt, files);
       onStarted(s);
     },
   });
@@ -98,6 +103,7 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
           onChange={(e) => setPrompt(e.target.value)}
         />
       )}
+      {attachments.takes && <AttachField files={attachments} />}
       {isCommand && (
         <TextField
           label="Command"

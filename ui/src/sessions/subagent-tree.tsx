@@ -9,7 +9,7 @@ import { Icon } from "@/kit/icon";
 import { Mark } from "@/kit/mark";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
-import { inTree, MARK_OF, subagentWords } from "./subagents";
+import { inTree, MARK_OF, subagentsQuery, subagentWords } from "./subagents";
 
 type Subagent = Schemas["Subagent"];
 
@@ -17,10 +17,7 @@ type Subagent = Schemas["Subagent"];
 export default function SubagentTree({ session: s }: { session: Session }) {
   const team = useTeam();
   const queryKey = keys.subagents(team.slug, s.id);
-  const all = useQuery({
-    queryKey,
-    queryFn: async () => (await data(api.GET("/sessions/{id}/subagents", { params: { path: { id: s.id } } }))).items,
-  });
+  const all = useQuery(subagentsQuery(team.slug, s.id));
   const [listed, setListed] = useState(false);
   const client = useQueryClient();
   const stop = useMutation({
@@ -58,7 +55,7 @@ export default function SubagentTree({ session: s }: { session: Session }) {
               className="flex flex-wrap items-center gap-x-3 gap-y-0.5 py-0.5 text-meta text-fg2"
               style={{ paddingInlineStart: `${depth * 1.25}rem` }}
             >
-              <Where subagent={a} />
+              <SubagentLink subagent={a} />
               <span>{a.agent}</span>
               <Mark kind={MARK_OF[a.status]} word={a.status} />
               {a.cost_nano !== null && <span className="tabular-nums">{usd(a.cost_nano)}</span>}
@@ -94,7 +91,7 @@ export default function SubagentTree({ session: s }: { session: Session }) {
 }
 
 /** A subagent's name, which leads to its session. */
-function Where({ subagent: a }: { subagent: Subagent }) {
+export function SubagentLink({ subagent: a }: { subagent: Subagent }) {
   const team = useTeam();
   const list = useQuery({ ...workspacesQuery(team.slug), enabled: a.where === "sibling" });
   const look = "min-w-0 break-words font-medium text-fg hover:underline";

@@ -1,4 +1,6 @@
-import type { Schemas } from "@/api/client";
+import { queryOptions } from "@tanstack/react-query";
+import { api, data, type Schemas } from "@/api/client";
+import { keys } from "@/api/queries";
 import type { MarkKind } from "@/kit/mark";
 
 type Subagent = Schemas["Subagent"];
@@ -13,6 +15,13 @@ export const MARK_OF: Record<Subagent["status"], MarkKind> = {
   failed: "failed",
   cancelled: "stopped",
 };
+
+/** The subagents below a session, and those below them. */
+export const subagentsQuery = (team: string, session: string) =>
+  queryOptions({
+    queryKey: keys.subagents(team, session),
+    queryFn: async () => (await data(api.GET("/sessions/{id}/subagents", { params: { path: { id: session } } }))).items,
+  });
 
 /** "3 subagents, 1 working, 1 waiting". */
 export function subagentWords(all: readonly Pick<Subagent, "status">[]): string {

@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
 import { AgentChoice, useAgentChoice } from "@/agents/agent-choice";
+import { AttachField, useAttachments } from "@/agents/attach";
 import { COMMAND, SHELL } from "@/agents/built-in";
 import { OWN, ownArgs } from "@/agents/own";
 import { OwnOptions, useOwnChoice } from "@/agents/own-options";
@@ -21,7 +22,7 @@ import { useLatencies } from "@/sandboxes/regions";
 import type { Place as PlaceInfo } from "@/sandboxes/remote";
 import { chosenSize, sizeId } from "@/sandboxes/remote-words";
 import { firstPlace, placeBody, placeId } from "@/sandboxes/which";
-import { addPendingStart } from "@/sessions/pending-start";
+import { addPendingStart, holdFiles } from "@/sessions/pending-start";
 import { isString, recall, remember } from "@/state/remember";
 import { useTeam } from "@/state/team";
 import { BaseBranch } from "./base-branch";
@@ -123,6 +124,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   const wanted = chosenSize(there, size ?? recall(`size.${project.id}.${place}`, isString));
   const argv = splitCommand(command);
   const own = useOwnChoice(choice.agent, project.id);
+  const attachments = useAttachments(own.argv !== undefined);
   const talks = choice.agent !== "" && choice.agent !== SHELL && choice.agent !== COMMAND;
 
   const create = useMutation({
@@ -162,8 +164,10 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
           ...(choice.info?.takes_permissions
             ? { permissions: permissions.all ? "all" : "ask", confirmed: permissions.confirmed }
             : {}),
+          ...(attachments.takes && attachments.list.length > 0 ? { files: attachments.list.length } : {}),
           at: Date.now(),
         });
+        if (attachments.takes && attachments.list.length > 0) holdFiles(w.id, attachments.list);
       }
       void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
       await navigate({
@@ -310,6 +314,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
             onChange={(e) => setPrompt(e.target.value)}
           />
         )}
+        {!several && attachments.takes && <AttachField files={attachments} />}
         {!several && choice.agent === COMMAND && (
           <TextField
             label="Command"

@@ -1,12 +1,13 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
+import type { Attached } from "@/agents/attachments";
 import { api, data, type Session } from "@/api/client";
 import { keys } from "@/api/queries";
 import { wakeFor } from "@/sandboxes/acts";
+import { sayFirst } from "@/sessions/first-prompt";
 import { hasEnded } from "@/sessions/sessions";
 import { confirm } from "@/state/confirm";
 import { toastError } from "@/state/toasts";
-import type { Attached } from "./attachments";
 import { commandIn } from "./command";
 import type { Thread } from "./feed";
 import { once, undoFrom } from "./undo";
@@ -49,6 +50,11 @@ export function useThreadActs(s: Session, thread: Thread | undefined) {
             }),
           );
         return s.id;
+      }
+      if (files?.length) {
+        const next = await data(api.POST("/sessions/{id}/resume", { params: { path: { id: s.id } } }));
+        void sayFirst(next.id, text, files);
+        return next.id;
       }
       const prompt = await data(
         api.POST("/sessions/{id}/prompts", {

@@ -71,6 +71,16 @@ export function shownCall(c: Pick<Call, "tool" | "title" | "arguments" | "conten
   }
 }
 
+/** Subagents that one call is shown with. */
+const MOST = 8;
+
+/** The subagents that a call started, or is about. */
+export function subagentsOf(c: Pick<Call, "tool" | "arguments" | "content">): string[] {
+  if (!c.tool.startsWith("subagent_") || c.tool === "subagent_list") return [];
+  const all = [c.arguments, ...c.content.map((p) => p.text ?? "")].join("\n");
+  return [...new Set(all.match(/\bsub_[0-9a-z]{8,40}\b/g))].slice(0, MOST);
+}
+
 /** The texts that are to be replaced, and those in their place. */
 function wanted(args: Args): string {
   const edits = Array.isArray(args.edits) ? (args.edits as Args[]) : [args];

@@ -9,9 +9,10 @@ import { type MarkKind, Shape } from "@/kit/mark";
 import { lazy } from "@/kit/part";
 import { Counts } from "@/kit/states";
 import { Foldable } from "../foldable";
-import { type Shown, titleOf, toolWords } from "./call";
+import { type Shown, subagentsOf, titleOf, toolWords } from "./call";
 import type { Call } from "./feed";
 import { PartMedia } from "./media";
+import { SubagentLines } from "./subagent-lines";
 import type { WritingPart } from "./writing";
 
 const RunCard = lazy(() => import("@/code/run-card"));
@@ -38,6 +39,7 @@ interface Props {
 export function CallCard({ call, shown, open, toggle }: Props) {
   const state = STATES[call.state];
   const took = call.started_at > 0 && call.ended_at > 0 ? call.ended_at - call.started_at : 0;
+  const subagents = subagentsOf(call);
   const aside = shown.path !== "" && !shown.path.startsWith("/") && call.state === "done" && (
     <ToChanges path={shown.path} />
   );
@@ -61,6 +63,7 @@ export function CallCard({ call, shown, open, toggle }: Props) {
       >
         <Details call={call} shown={shown} />
       </Foldable>
+      {subagents.length > 0 && <SubagentLines ids={subagents} />}
     </Frame>
   );
 }

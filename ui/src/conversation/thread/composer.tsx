@@ -1,4 +1,6 @@
 import { type KeyboardEvent, type RefObject, useRef, useState } from "react";
+import { AttachButton, AttachedList, takesFiles, useAttachments } from "@/agents/attach";
+import type { Attached } from "@/agents/attachments";
 import type { Session } from "@/api/client";
 import { useAction } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
@@ -7,8 +9,6 @@ import { useDraft } from "@/sessions/draft";
 import { hasEnded } from "@/sessions/sessions";
 import { isCoarse } from "@/state/look";
 import { useThreadActs } from "./acts";
-import { AttachButton, Attachments, useAttachments } from "./attach";
-import type { Attached } from "./attachments";
 import { ContextFill, ModeChoice, ModelChoice } from "./choices";
 import { CompletionList, useCompletion } from "./completion";
 import type { Conversation, Message } from "./feed";
@@ -39,7 +39,7 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
   const completion = useCompletion(ended ? undefined : thread, text, setText);
   const earlier = useEarlier(conversation, text, setText);
 
-  const files = useAttachments(!ended);
+  const files = useAttachments(!ended || resumes);
   const say = (words: string, sent: readonly Attached[] = []) =>
     acts.send.mutate({
       text: words,
@@ -51,7 +51,7 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
     });
   const some = text.trim() !== "" || files.list.length > 0;
   const go = () => {
-    if (!some || !ready || (ended && files.list.length > 0)) return;
+    if (!some || !ready) return;
     if (replaced) {
       // It stays in the field until it has taken the place of the other.
       acts.send.mutate({ text, replaces: replaced.id, files: files.list, failed: () => {} }, { onSuccess: onReplaced });
@@ -107,12 +107,7 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
               e.preventDefault();
               go();
             }}
-            onDragOver={(e) => files.takes && e.dataTransfer.types.includes("Files") && e.preventDefault()}
-            onDrop={(e) => {
-              if (!files.takes || e.dataTransfer.files.length === 0) return;
-              e.preventDefault();
-              files.add(e.dataTransfer.files);
-            }}
+            {...takesFiles(files)}
           >
             <CompletionList {...completion} />
             {replaced && (
@@ -123,7 +118,7 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
                 </button>
               </p>
             )}
-            <Attachments list={files.list} onRemove={(at) => files.set((now) => now.filter((_, i) => i !== at))} />
+            <AttachedList files={files} />
             <textarea
               ref={box}
               // biome-ignore lint/a11y/noAutofocus: the person asked to write it anew
@@ -140,17 +135,12 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
               enterKeyHint={isCoarse() ? "enter" : "send"}
               onChange={(e) => setText(e.target.value)}
               onKeyDown={onKey}
-              onPaste={(e) => {
-                if (!files.takes || e.clipboardData.files.length === 0) return;
-                e.preventDefault();
-                files.add(e.clipboardData.files);
-              }}
               className="field-sizing-content block max-h-[40vh] min-h-12 w-full resize-none bg-transparent px-2.5 pt-2 leading-5 outline-none disabled:opacity-60 pointer-coarse:text-[16px]"
             />
             <div className="flex flex-wrap items-center gap-1 px-1.5 pb-1.5">
+              {thread && files.takes && <AttachButton onFiles={files.add} />}
               {thread && !ended && (
                 <>
-                  <AttachButton onFiles={files.add} />
                   <ModeChoice
                     thread={thread}
                     fixed={works || acts.set.isPending}

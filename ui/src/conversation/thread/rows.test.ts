@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { subagentsOf } from "./call";
 import { type Call, EMPTY, type Message, merged, type View } from "./feed";
 import { rowsOf } from "./rows";
 import { statusOf } from "./status";
@@ -139,6 +140,14 @@ test("an answer is followed by what it cost, and from the second on by what its 
     ["b/spent", { nano: 30, estimated: true }],
     ["c/spent", undefined],
   ]);
+});
+
+test("a call names the subagents that it is about", () => {
+  const one = "sub_0123456789abcdefghij";
+  const text = `Subagent ${one} (tests) is working.`;
+  expect(subagentsOf(call({ tool: "subagent_spawn", content: [{ kind: "text", text }] }))).toEqual([one]);
+  expect(subagentsOf(call({ tool: "subagent_merge", arguments: `{"id":"${one}"}` }))).toEqual([one]);
+  expect(subagentsOf(call({ tool: "run_command", content: [{ kind: "text", text }] }))).toEqual([]);
 });
 
 test("what was undone is one line, with its rows below it while it is unfolded", () => {

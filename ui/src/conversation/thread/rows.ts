@@ -42,6 +42,39 @@ export function unfolds(row: Row): boolean {
   }
 }
 
+const heights = new WeakMap<Row, number>();
+
+/** About how high a row is, in pixels, until it is measured. The nearer it is, the less the list moves while it is scrolled. */
+export function heightOf(row: Row): number {
+  let height = heights.get(row);
+  if (height === undefined) {
+    height = guessed(row);
+    heights.set(row, height);
+  }
+  return height;
+}
+
+function guessed(row: Row): number {
+  switch (row.kind) {
+    case "text":
+      return 8 + heightOfText(row.text);
+    case "prompt":
+      return 60 + Math.min(heightOfText(textOf(row.message)), 280);
+    case "call":
+      if (row.shown.run) return 200;
+      return opensByItself(row) ? 60 + row.shown.diff.split("\n").length * 18 : 36;
+    default:
+      return 32;
+  }
+}
+
+/** Of about 100 characters on a line of 20 pixels. */
+function heightOfText(text: string): number {
+  let lines = 0;
+  for (const line of text.split("\n")) lines += line === "" ? 0.3 : Math.ceil(line.length / 100);
+  return Math.max(1, lines) * 20;
+}
+
 /** Characters of a text from which on it becomes several rows, so that of a long one, too, only what is seen is in the page. */
 const LONG_TEXT = 1500;
 

@@ -14,10 +14,10 @@ import { type Conversation, type Message, ThreadFeed } from "./feed";
 import { ThreadId } from "./media";
 import { useFork, useUndo } from "./prompt-acts";
 import { ThreadRow } from "./row";
-import { opensByItself, type Row, rowsOf, unfolds } from "./rows";
+import { heightOf, opensByItself, type Row, rowsOf, unfolds } from "./rows";
+import { SessionId } from "./subagent-lines";
 
 const idOf = (row: Row): string => row.id;
-const estimate = (row: Row): number => (row.kind === "text" || row.kind === "prompt" ? 80 : 36);
 
 /** The conversation of a session of Parawork's own agent: what is said and done as it comes, questions, and the field to write in. */
 export default function ThreadView({ session: s }: { session: Session }) {
@@ -47,54 +47,56 @@ export default function ThreadView({ session: s }: { session: Session }) {
   const ended = hasEnded(s);
   const may = team.can("terminal.type");
   return (
-    <div className="flex h-full min-h-0 min-w-0 flex-col">
-      {link === "loading" ? (
-        <div className="min-h-0 flex-1">
-          <Skeleton label="Loading the conversation" />
-        </div>
-      ) : (
-        <ConversationList
-          rows={rows}
-          idOf={idOf}
-          estimate={estimate}
-          render={(row, current) => (
-            <ThreadId value={conversation.thread?.id ?? ""}>
-              <ThreadRow
-                row={row}
-                now={now}
-                open={opensByItself(row) !== toggled.has(row.id)}
-                current={current}
-                onToggle={toggle}
-                acts={may && !ended && calm ? acts : undefined}
-              />
-            </ThreadId>
+    <ThreadId value={conversation.thread?.id ?? ""}>
+      <SessionId value={s.id}>
+        <div className="flex h-full min-h-0 min-w-0 flex-col">
+          {link === "loading" ? (
+            <div className="min-h-0 flex-1">
+              <Skeleton label="Loading the conversation" />
+            </div>
+          ) : (
+            <ConversationList
+              rows={rows}
+              idOf={idOf}
+              estimate={heightOf}
+              render={(row, current) => (
+                <ThreadRow
+                  row={row}
+                  now={now}
+                  open={opensByItself(row) !== toggled.has(row.id)}
+                  current={current}
+                  onToggle={toggle}
+                  acts={may && !ended && calm ? acts : undefined}
+                />
+              )}
+              onFold={(row) => unfolds(row) && toggle(row.id)}
+              older={older}
+              loadOlder={loadOlder}
+              atEnd
+              empty={<Nothing session={s} link={link} />}
+            />
           )}
-          onFold={(row) => unfolds(row) && toggle(row.id)}
-          older={older}
-          loadOlder={loadOlder}
-          atEnd
-          empty={<Nothing session={s} link={link} />}
-        />
-      )}
-      <Announcer conversation={conversation} agent={s.agent_name} />
-      <QuestionSlot
-        session={s}
-        via="workspace"
-        className="relative max-h-[50vh] overflow-y-auto border-t border-hairline bg-bg2 px-4 py-2.5 md:px-6"
-      />
-      <QueuePeek session={s} />
-      {ended && <EndedBar session={s} exit={undefined} />}
-      {(!ended || s.can_resume) && (
-        <Composer
-          key={`${s.id} ${replaced?.id}`}
-          session={s}
-          conversation={conversation}
-          may={may}
-          replaced={replaced}
-          onReplaced={() => setReplaced(undefined)}
-        />
-      )}
-    </div>
+          <Announcer conversation={conversation} agent={s.agent_name} />
+          <QuestionSlot
+            session={s}
+            via="workspace"
+            className="relative max-h-[50vh] overflow-y-auto border-t border-hairline bg-bg2 px-4 py-2.5 md:px-6"
+          />
+          <QueuePeek session={s} />
+          {ended && <EndedBar session={s} exit={undefined} />}
+          {(!ended || s.can_resume) && (
+            <Composer
+              key={`${s.id} ${replaced?.id}`}
+              session={s}
+              conversation={conversation}
+              may={may}
+              replaced={replaced}
+              onReplaced={() => setReplaced(undefined)}
+            />
+          )}
+        </div>
+      </SessionId>
+    </ThreadId>
   );
 }
 

@@ -1,4 +1,4 @@
-import { useCallback, useRef, useState } from "react";
+import { type ClipboardEvent, type DragEvent, useCallback, useRef, useState } from "react";
 import { bytes, visible } from "@/format/text";
 import { IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
@@ -28,6 +28,33 @@ export function useAttachments(takes: boolean) {
   return { list, set, add, takes };
 }
 
+export type Attachments = ReturnType<typeof useAttachments>;
+
+/** What a form or a field does with files that are dropped on it or pasted. */
+export const takesFiles = (files: Attachments) => ({
+  onDragOver: (e: DragEvent) => files.takes && e.dataTransfer.types.includes("Files") && e.preventDefault(),
+  onDrop: (e: DragEvent) => {
+    if (!files.takes || e.dataTransfer.files.length === 0) return;
+    e.preventDefault();
+    void files.add(e.dataTransfer.files);
+  },
+  onPaste: (e: ClipboardEvent) => {
+    if (!files.takes || e.clipboardData.files.length === 0) return;
+    e.preventDefault();
+    void files.add(e.clipboardData.files);
+  },
+});
+
+/** The files of a prompt in a form, below its field. */
+export function AttachField({ files }: { files: Attachments }) {
+  return (
+    <div className="-mt-2 flex items-center gap-2 text-meta text-fg2" {...takesFiles(files)}>
+      <AttachButton onFiles={files.add} />
+      {files.list.length === 0 ? "Images and files" : <AttachedList files={files} />}
+    </div>
+  );
+}
+
 export function AttachButton({ onFiles }: { onFiles: (files: FileList) => void }) {
   const input = useRef<HTMLInputElement>(null);
   return (
@@ -49,8 +76,9 @@ export function AttachButton({ onFiles }: { onFiles: (files: FileList) => void }
   );
 }
 
-export function Attachments({ list, onRemove }: { list: readonly Attached[]; onRemove: (at: number) => void }) {
+export function AttachedList({ files: { list, set } }: { files: Attachments }) {
   if (list.length === 0) return null;
+  const onRemove = (at: number) => set((now) => now.filter((_, i) => i !== at));
   return (
     <ul aria-label="Attached" className="flex flex-wrap gap-1.5 px-2 pt-2">
       {list.map((a, i) => (
