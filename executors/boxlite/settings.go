@@ -73,7 +73,7 @@ func checkImage(v any) string {
 var settings = schema.Schema{
 	{Key: "url", Name: "url", Type: schema.Text, Env: "BOXLITE_REST_URL", Address: true, Label: "Address", Example: "http://127.0.0.1:8100",
 		Hint: "Of the server that `boxlite serve` runs, without /v1. Empty: BoxLite is off.", Check: checkURL},
-	{Key: "apiKey", Name: "api_key", Type: schema.Secret, Env: "BOXLITE_API_KEY", Label: "API key",
+	{Key: "apiKey", Name: "api_key", Type: schema.Secret, Optional: true, Env: "BOXLITE_API_KEY", Label: "API key",
 		Hint: "Kept sealed and never shown again. Empty where the server asks for none."},
 	{Key: "cpus", Name: "cpus", Type: schema.Number, Default: 2, Min: 1, Max: 32, Label: "CPUs", Unit: "vCPU", Hint: "Of boxes for which nobody chooses a size."},
 	{Key: "memoryMib", Name: "memory_mib", Type: schema.Number, Default: 1024, Min: 128, Max: 1 << 20, Label: "Memory", Unit: "MiB", Hint: "Of boxes for which nobody chooses a size."},

@@ -40,7 +40,7 @@ type Executor struct {
 
 	mu   sync.Mutex
 	now  *client
-	want map[string]*executors.Network // the latest change of what each sandbox reaches
+	want map[string]*executors.Network // the latest change of what each sandbox reaches, until it is done
 }
 
 var (
@@ -155,7 +155,15 @@ func (e *Executor) NetworkChanged(sandboxID string, n executors.Network) {
 		if err != nil {
 			return err
 		}
-		return c.reach(ctx, machine, n)
+		if err := c.reach(ctx, machine, n); err != nil {
+			return err
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.want[sandboxID] == &n {
+			delete(e.want, sandboxID)
+		}
+		return nil
 	})
 }
 
