@@ -16,6 +16,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parawork/parawork/guest/bootfile"
@@ -185,7 +186,11 @@ func (s *sandbox) pack(prog program, whole bool) ([]byte, error) {
 		if err := errors.Join(t.Flush(), z.Close()); err != nil {
 			return nil, err
 		}
-		return append(out.Bytes(), prog.gz...), nil
+		rest, err := prog.gz()
+		if err != nil {
+			return nil, err
+		}
+		return append(out.Bytes(), rest...), nil
 	}
 	if err := errors.Join(t.Close(), z.Close()); err != nil {
 		return nil, err
@@ -193,7 +198,7 @@ func (s *sandbox) pack(prog program, whole bool) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// program returns the guest's program, packed.
+// program returns the guest's program. It is packed when a pod first needs it.
 func (e *Executor) program() (program, error) {
 	info, err := os.Stat(e.cfg.GuestPath)
 	if err != nil {
@@ -210,23 +215,7 @@ func (e *Executor) program() (program, error) {
 		return program{}, fmt.Errorf("reading the guest: %w", err)
 	}
 	sum := sha256.Sum256(content)
-	p = program{at: info.ModTime(), size: info.Size(), hash: hex.EncodeToString(sum[:8])}
-	var out bytes.Buffer
-	z, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
-	if err != nil {
-		return program{}, err
-	}
-	t := tar.NewWriter(z)
-	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(guestFile, runDir+"/"), Mode: 0o755, Size: int64(len(content))}); err != nil {
-		return program{}, err
-	}
-	if _, err := t.Write(content); err != nil {
-		return program{}, err
-	}
-	if err := errors.Join(t.Close(), z.Close()); err != nil {
-		return program{}, err
-	}
-	p.gz = out.Bytes()
+	p = program{at: info.ModTime(), size: info.Size(), hash: hex.EncodeToString(sum[:8]), gz: sync.OnceValues(func() ([]byte, error) { return packProgram(content) })}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.guest = p
@@ -242,4 +231,24 @@ func (s *sandbox) guestArgs() []string {
 		args = append(args, "--egress", egressFile)
 	}
 	return args
+}
+
+// packProgram packs the guest's program as the rest of a packed folder.
+func packProgram(content []byte) ([]byte, error) {
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	t := tar.NewWriter(z)
+	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(guestFile, runDir+"/"), Mode: 0o755, Size: int64(len(content))}); err != nil {
+		return nil, err
+	}
+	if _, err := t.Write(content); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(t.Close(), z.Close()); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
 }

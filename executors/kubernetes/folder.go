@@ -227,12 +227,12 @@ func objectName(instance, id string) string {
 	return "pw-" + strings.Trim(plain[:min(len(plain), 40)], "-") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// program is the guest's program, packed to be sent, as it was when it was last looked at.
+// program is the guest's program as it was when it was last looked at.
 type program struct {
 	at   time.Time
 	size int64
 	hash string
-	gz   []byte
+	gz   func() ([]byte, error) // it, packed to be sent
 }
 
 // State of a handle.

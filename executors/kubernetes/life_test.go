@@ -108,7 +108,9 @@ func TestAKilledWakingGoesOn(t *testing.T) {
 }
 
 func TestWithoutAVolumeAPodThatEndedIsGone(t *testing.T) {
-	p := newPlace(t, kubetest.Config{}, func(s *kubernetes.Settings) { s.KeepDisk = false })
+	p := newPlace(t, kubetest.Config{}, func(s *kubernetes.Settings) {
+		s.KeepDisk, s.Image = false, kubetest.Tools // which has no guest: it is brought
+	})
 	p.s.OOMKill(p.pod())
 	_, err := p.e.Recover(p.ctx, p.sb.Handle())
 	if !errors.Is(err, executors.ErrGone) || !strings.Contains(executors.WhyGone(err, ""), "OOMKilled") {
