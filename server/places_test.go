@@ -133,7 +133,7 @@ func TestCachesByTheAPI(t *testing.T) {
 	}
 }
 
-// A place is explained step by step; who may not use this server without isolation is told so, and nothing new starts there.
+// A place is explained step by step; who may not use this server without isolation reads so, and nothing new starts there.
 func TestWhyAPlaceAndWhoMayUseIt(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

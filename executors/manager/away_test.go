@@ -92,7 +92,7 @@ func (f *farm) until(what string, ok func() bool) {
 	}
 }
 
-// Work leaves a machine that is away only where that was agreed, and what the machine alone holds comes home when it is back.
+// Work leaves a machine that is away only where that was agreed, and what the machine alone holds is fetched when it is back.
 func TestWorkLeavesAMachineThatIsAwayWhereThatWasAgreed(t *testing.T) {
 	f := newFarm(t)
 	f.machine.GoAway("offline since 14:02")

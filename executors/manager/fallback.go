@@ -37,7 +37,7 @@ func leadsHere(err error) bool {
 }
 
 // leaveMachine moves a workspace away from a machine that cannot be reached, where its owner agreed to that, and abandons its sandbox there:
-// what only that holds comes home once the machine is back.
+// the server fetches what only that holds once the machine is back.
 func (s *slot) leaveMachine(ctx context.Context, away error) bool {
 	s.m.mu.Lock()
 	fallBack := s.m.fallBack

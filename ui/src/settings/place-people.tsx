@@ -52,7 +52,7 @@ export function PlaceWishes({ places }: { places: Places }) {
           type: "choice",
           hint:
             fallback && fallback_nano > 0
-              ? `You agreed to ${hourly(fallback_nano)} an hour. What only the machine holds comes home once it is back.`
+              ? `You agreed to ${hourly(fallback_nano)} an hour. What only the machine holds is fetched once it is back.`
               : "Where work goes by itself whose machine is not connected and in which no session is open. It costs what is shown.",
           options: [{ value: "", label: "Wait for the machine" }, ...choices],
         },
