@@ -68,7 +68,7 @@ func server(t *testing.T, dir string) *boxlitetest.Server {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	hostedtest.Need(t)
-	executortest.Run(t, executortest.Config{Abilities: []string{"RemnantKeeper", "Sleeper"}, SandboxAbilities: []string{"Pauser", "SinglePipe"},
+	executortest.Run(t, executortest.Config{Remote: true, Abilities: []string{"RemnantKeeper", "Sleeper"}, SandboxAbilities: []string{"Pauser", "SinglePipe"},
 		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, server(t, dir), dir) }})
 }
 

@@ -67,7 +67,7 @@ func server(t *testing.T, dir string) *cloudflaretest.Server {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	hostedtest.Need(t)
-	executortest.Run(t, executortest.Config{Abilities: []string{"RemnantKeeper", "RunRecorder"}, SandboxAbilities: []string{"Leased", "SinglePipe"},
+	executortest.Run(t, executortest.Config{Remote: true, Abilities: []string{"RemnantKeeper", "RunRecorder"}, SandboxAbilities: []string{"Leased", "SinglePipe"},
 		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, server(t, dir), dir) }})
 }
 

@@ -120,7 +120,7 @@ func newHosts(t *testing.T, dir string, settings func() hosts.Settings) *hosts.E
 func TestConformanceOfHosts(t *testing.T) {
 	t.Parallel()
 	s := startSSHServer(t)
-	executortest.Run(t, executortest.Config{Abilities: []string{"Destroyer", "RemnantKeeper", "Remover", "RunRecorder", "Stopper"}, SandboxAbilities: []string{"Limiter", "Metered", "Pauser", "SinglePipe"},
+	executortest.Run(t, executortest.Config{Remote: true, Abilities: []string{"Destroyer", "RemnantKeeper", "Remover", "RunRecorder", "Stopper"}, SandboxAbilities: []string{"Limiter", "Metered", "Pauser", "SinglePipe"},
 		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor {
 			return newHosts(t, dir, func() hosts.Settings { return s.settings(t, "build-1", "build-2") })
 		}})

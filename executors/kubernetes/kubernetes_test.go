@@ -105,7 +105,7 @@ func newExecutor(t *testing.T, s *kubetest.Server, dir string, change func(*kube
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, kubetest.Config{}) // one serves all: each folder is another Parawork
-	executortest.Run(t, executortest.Config{Abilities: []string{"RemnantKeeper", "Remover", "RunRecorder", "Sleeper", "Warmer"}, SandboxAbilities: []string{"Pauser", "SinglePipe"},
+	executortest.Run(t, executortest.Config{Remote: true, Abilities: []string{"RemnantKeeper", "Remover", "RunRecorder", "Sleeper", "Warmer"}, SandboxAbilities: []string{"Pauser", "SinglePipe"},
 		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor {
 			return newExecutor(t, s, dir, nil)
 		}})

@@ -71,7 +71,7 @@ func server(t *testing.T, dir string) *verceltest.Server {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	hostedtest.Need(t)
-	executortest.Run(t, executortest.Config{Abilities: []string{"RemnantKeeper", "RunRecorder", "Sleeper"}, SandboxAbilities: []string{"Leased", "Pauser", "SinglePipe"},
+	executortest.Run(t, executortest.Config{Remote: true, Abilities: []string{"RemnantKeeper", "RunRecorder", "Sleeper"}, SandboxAbilities: []string{"Leased", "Pauser", "SinglePipe"},
 		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, server(t, dir), dir) }})
 }
 
