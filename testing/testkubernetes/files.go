@@ -11,6 +11,7 @@ const (
 	apiPort     = "6443"
 	etcdPort    = "2379"
 	kubeletPort = "10250"
+	nodeIP      = "10.244.6.1"
 	podNetwork  = "10.244.7.0/24"
 )
 
@@ -111,6 +112,8 @@ kubeAPIBurst: 1000
 const initScript = `
 dir=$1 node=$2
 ip link set lo up
+# The kubelet reports no address, and the API server reaches no kubelet, on a machine without an interface beside this one.
+ip link add node0 type dummy && ip addr add ` + nodeIP + `/32 dev node0 && ip link set node0 up && ip route add default dev node0
 # Folders that containers' programs share on a machine, here the node's own. What the provisioner of volumes makes lies in the node's folder.
 mkdir -p /run/containerd /run/netns /var/lib/kubelet /var/lib/cni /var/log/containers /tmp/hostpath_pv
 for d in /run/containerd /run/netns /var/lib/kubelet /var/lib/cni /var/log/containers; do mount -t tmpfs tmpfs $d; done
@@ -151,7 +154,7 @@ start controllers "$node" controllers --kubeconfig="$dir/kubeconfig" --leader-el
   --root-ca-file="$dir/certs/apiserver.crt" --enable-hostpath-provisioner=true --flex-volume-plugin-dir="$dir/plugins" \
   --bind-address=127.0.0.1 --cert-dir="$dir/certs/controllers" --kube-api-qps=500 --kube-api-burst=1000
 start scheduler "$node" scheduler --kubeconfig="$dir/kubeconfig" --leader-elect=false --bind-address=127.0.0.1 --cert-dir="$dir/certs/scheduler"
-start kubelet "$node" kubelet --config="$dir/kubelet.yaml" --kubeconfig="$dir/kubeconfig" --hostname-override=localhost --root-dir="$dir/kubelet" \
+start kubelet "$node" kubelet --config="$dir/kubelet.yaml" --kubeconfig="$dir/kubeconfig" --hostname-override=localhost --node-ip=` + nodeIP + ` --root-dir="$dir/kubelet" \
   --cert-dir="$dir/certs/kubelet"
 # A line restarts the API server: what is open to it is cut, and the rest goes on.
 while read -r _; do
