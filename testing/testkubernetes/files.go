@@ -113,7 +113,7 @@ const initScript = `
 dir=$1 node=$2
 ip link set lo up
 # The kubelet reports no address, and the API server reaches no kubelet, on a machine without an interface beside this one.
-ip link add node0 type dummy && ip addr add ` + nodeIP + `/32 dev node0 && ip link set node0 up && ip route add default dev node0
+ip link add node0 type bridge && ip addr add ` + nodeIP + `/32 dev node0 && ip link set node0 up && ip route add default dev node0
 # Folders that containers' programs share on a machine, here the node's own. What the provisioner of volumes makes lies in the node's folder.
 mkdir -p /run/containerd /run/netns /var/lib/kubelet /var/lib/cni /var/log/containers /tmp/hostpath_pv
 for d in /run/containerd /run/netns /var/lib/kubelet /var/lib/cni /var/log/containers; do mount -t tmpfs tmpfs $d; done
