@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +15,9 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/kubernetes"
 	"github.com/parawork/parawork/executors/kubernetes/kubetest"
+	pwguest "github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/schema"
 )
 
@@ -192,10 +195,23 @@ func TestWhyTheClusterCannotServe(t *testing.T) {
 
 func TestSessionsSurviveCutStreamsAndARestartOfTheAPIServer(t *testing.T) {
 	p := newPlace(t, kubetest.Config{}, nil)
-	done := make(chan string, 1)
-	go func() { done <- p.run("for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; sleep 0.3; done") }()
+	q, err := p.c.Start(p.ctx, pwguest.ProcessSpec{ID: id.New("p"), Argv: []string{"/bin/sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; sleep 0.2; done"}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.s.CutStreamsEvery(500 * time.Millisecond)
-	if got := <-done; got != "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n" {
+	var got []byte
+	soon(t, "all of it was read", func() bool { // as the server does: where it was, each time
+		out, err := p.c.Output(p.ctx, q.ID, pwguest.Stdout, int64(len(got)))
+		if err != nil {
+			return false
+		}
+		defer out.Close()
+		more, err := io.ReadAll(out)
+		got = append(got, more...)
+		return err == nil
+	})
+	if string(got) != "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n" {
 		t.Errorf("through cut streams: %q", got)
 	}
 	p.s.CutStreamsEvery(0)
