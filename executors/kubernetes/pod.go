@@ -42,8 +42,14 @@ const (
 )
 
 // waiter is the pod's first process: it waits for what it becomes. A shell that is the first process gets no signal it does not trap.
+// The end of its container carries what it writes to /dev/termination-log.
 const waiter = `trap 'exit 0' TERM INT
 for v in $(env | sed -n 's/^\(KUBERNETES_[A-Z0-9_]*\)=.*/\1/p'); do unset "$v"; done
+for d in ` + insideWork + ` ` + insideHome + ` ` + stateDir + `; do
+  [ -w $d ] && continue
+  echo "user $(id -u) may not write to $d: the storage class gives its volumes to root and not to the pod's group (fsGroup); choose another" >/dev/termination-log
+  exit 73
+done
 until [ -e ` + goFile + ` ]; do sleep 0.1 2>/dev/null || sleep 1; done
 mkdir -p ` + guestDir + `
 set --
