@@ -99,17 +99,11 @@ func violations(p pod, restricted bool) []string {
 	if w, n := who(func(c container) bool { return is(c.SecurityContext.Privileged) }); n > 0 {
 		bad = append(bad, "privileged ("+w+" must not set securityContext.privileged=true)")
 	}
-	var hostPaths, odd []string
+	var odd []string
 	for _, v := range p.Spec.Volumes {
-		if v.HostPath != nil {
-			hostPaths = append(hostPaths, strconv.Quote(v.Name))
-		}
 		if v.HostPath != nil || v.NFS != nil {
 			odd = append(odd, v.Name)
 		}
-	}
-	if len(hostPaths) > 0 {
-		bad = append(bad, "hostPath volumes (volume "+strings.Join(hostPaths, ", ")+")")
 	}
 	if w, n := who(func(c container) bool {
 		return slices.ContainsFunc(c.Ports, func(p containerPort) bool { return p.HostPort != 0 })

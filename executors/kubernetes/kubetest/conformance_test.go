@@ -2,6 +2,7 @@ package kubetest_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -126,7 +127,6 @@ var refusals = []refusal{
 	{"a bad policy of restarts", "POST", pods, posted(func(_, spec, _ object) { spec["restartPolicy"] = "Sometimes" }),
 		`422 Invalid: Pod "x" is invalid: spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"`},
 	{"another kind", "POST", pods, posted(func(p, _, _ object) { p["kind"] = "Secret" }), `400 BadRequest: `},
-	{"no kind", "POST", pods, posted(func(p, _, _ object) { delete(p, "kind") }), `400 BadRequest: Object 'Kind' is missing in '`},
 	{"another namespace", "POST", pods, posted(func(p, _, _ object) { p["metadata"].(object)["namespace"] = "default" }),
 		`400 BadRequest: the namespace of the provided object does not match the namespace sent on the request`},
 	{"all that restricted forbids", "POST", pods, posted(func(_, spec, k object) {
@@ -147,7 +147,7 @@ var refusals = []refusal{
 	{"a claim without a mode", "POST", claims, claimed(func(_, spec object) { delete(spec, "accessModes") }), `422 Invalid: PersistentVolumeClaim "x" is invalid: spec.accessModes: Required value: at least 1 access mode is required`},
 	{"a claim without a size", "POST", claims, claimed(func(_, spec object) { spec["resources"] = object{} }), `422 Invalid: PersistentVolumeClaim "x" is invalid: spec.resources[storage]: Required value`},
 	{"a policy of another type", "POST", policies, policy(object{"podSelector": object{}, "policyTypes": []any{"Sideways"}}),
-		`422 Invalid: NetworkPolicy.networking.k8s.io "x" is invalid: spec.policyTypes[0]: Unsupported value: "Sideways": supported values: "Egress", "Ingress"`},
+		`422 Invalid: NetworkPolicy.networking.k8s.io "x" is invalid: spec.policyTypes[0]: Unsupported value: "Sideways": supported values: "Ingress", "Egress"`},
 	{"a policy with a bad address", "POST", policies, policy(object{"podSelector": object{}, "policyTypes": []any{"Egress"}, "egress": []any{object{"to": []any{object{"ipBlock": object{"cidr": "10.0.0.0"}}}}}}),
 		`spec.egress[0].to[0].ipBlock.cidr: Invalid value: "10.0.0.0": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)`},
 	{"a field that cannot be selected", "GET", pods + "?fieldSelector=" + url.QueryEscape("spec.nothing=1"), nil, `400 BadRequest: field label not supported: spec.nothing`},
@@ -177,6 +177,9 @@ func (c *cluster) events(about, last string) []string {
 		items, _ := o["items"].([]any)
 		seen := false
 		for _, e := range items {
+			if at(e, "reason") == "MissingClusterDNS" { // the node of tests has none
+				continue
+			}
 			out = append(out, fmt.Sprintf("%v %v", at(e, "type"), at(e, "reason")))
 			seen = seen || at(e, "reason") == last
 		}
@@ -206,6 +209,11 @@ var lives = []life{
 				continue
 			}
 			b, _ := io.ReadAll(res.Body)
+			var o object // whatever order its fields are in
+			if json.Unmarshal(b, &o) == nil {
+				s.add("%v: %s", q, said(res.StatusCode, o))
+				continue
+			}
 			s.add("%v: %d %s", q, res.StatusCode, b)
 		}
 		_, o := c.ask(http.MethodDelete, pods+"/exec", nil)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -179,10 +180,7 @@ func outcome(err error) object {
 			"details": object{"causes": []any{object{"message": err.Error()}}}}
 	}
 	code := exitCode(x.ProcessState)
-	if code == 127 && strings.Contains(string(x.Stderr), "/usr/bin/env: ") {
-		return object{"metadata": object{}, "status": "Failure", "message": "error executing command in container: failed to exec in container", "reason": "InternalError", "code": 500}
-	}
-	return object{"metadata": object{}, "status": "Failure", "message": fmt.Sprintf("command terminated with non-zero exit code: exit status %d", code), "reason": "NonZeroExitCode",
+	return object{"metadata": object{}, "status": "Failure", "message": fmt.Sprintf("command terminated with non-zero exit code: command terminated with exit code %d", code), "reason": "NonZeroExitCode",
 		"details": object{"causes": []any{object{"reason": "ExitCode", "message": strconv.Itoa(code)}}}}
 }
 
@@ -196,6 +194,11 @@ type program struct {
 
 // begin starts a program; each output is given to send until it ends. A cut stream does not end the program: its input ends.
 func (b *box) begin(opts execOptions, send func(stderr bool, p []byte) error) (*program, error) {
+	if filepath.IsAbs(opts.argv[0]) { // the container's runtime finds nothing to start
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", b.pid, opts.argv[0])); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("failed to exec in container: %w", err)
+		}
+	}
 	p := &program{cmd: b.command(context.Background(), opts.argv)} // ends with the container at the latest
 	pass := func(stderr bool, r io.Reader) {
 		p.outputs.Go(func() {

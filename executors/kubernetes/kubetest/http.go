@@ -157,6 +157,10 @@ func (s *Server) route(c *call) error {
 		c.ns, parts = parts[1], parts[2:]
 	}
 	c.res = find(group, version, parts[0])
+	if c.res == nil && discovery(group, version) == nil { // no API server is behind it, which would answer a Status
+		http.NotFound(c.w, c.Request)
+		return nil
+	}
 	if c.res == nil || len(parts) > 3 || c.ns != "" && !c.res.namespaced {
 		return notFound()
 	}

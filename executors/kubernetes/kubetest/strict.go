@@ -15,11 +15,13 @@ func decodeStrictly(o object, kind, apiVersion string, v any) error {
 	a, _ := o["apiVersion"].(string)
 	if k != kind || a != apiVersion {
 		switch {
-		case k == "":
-			return refuse(http.StatusBadRequest, "Object 'Kind' is missing in '%s'", brief(o))
 		case a == "":
 			return refuse(http.StatusBadRequest, "Object 'apiVersion' is missing in '%s'", brief(o))
+		case a == apiVersion && k != "":
+			return refuse(http.StatusBadRequest, "%s in version %q cannot be handled as a %s: converting (%s.%s) to (core.%s): unknown conversion", k, version(a), kind, version(a), k, kind)
 		}
+	}
+	if k != "" && k != kind || a != apiVersion { // without a kind it is what the path says
 		return refuse(http.StatusBadRequest, "%s in version %q cannot be handled as a %s: no kind %q is registered for version %q", k, version(a), kind, k, a)
 	}
 	bad := func(why string) error {

@@ -347,7 +347,7 @@ func validatePolicy(p networkPolicy) []cause {
 	}
 	for i, t := range p.Spec.PolicyTypes {
 		if t != "Ingress" && t != "Egress" {
-			bad = append(bad, notSupported(fmt.Sprintf("spec.policyTypes[%d]", i), t, `"Egress", "Ingress"`))
+			bad = append(bad, notSupported(fmt.Sprintf("spec.policyTypes[%d]", i), t, `"Ingress", "Egress"`))
 		}
 	}
 	peers := func(at string, all []policyPeer) {
