@@ -310,12 +310,16 @@ var lives = []life{
 		}
 		code, o = c.ask(http.MethodDelete, claims+"/disk", nil)
 		s.add("%d %v", code, o["kind"])
-		for code != http.StatusNotFound {
-			code, _ = c.ask(http.MethodGet, claims+"/disk", nil)
-			time.Sleep(20 * time.Millisecond) // its finalizer goes when no pod needs it
-		}
 		for i := range 2 {
-			c.ask(http.MethodDelete, fmt.Sprintf("%s/disk%d", pods, i), nil)
+			name := fmt.Sprintf("disk%d", i)
+			c.ask(http.MethodDelete, pods+"/"+name, nil)
+			c.gone(name)
+		}
+		for limit := time.Now().Add(time.Minute); code != http.StatusNotFound; {
+			if code, o = c.ask(http.MethodGet, claims+"/disk", nil); code != http.StatusNotFound && time.Now().After(limit) {
+				c.t.Fatalf("the claim stays: %d %v", code, o)
+			}
+			time.Sleep(20 * time.Millisecond) // its finalizer goes when no pod needs it
 		}
 		return s.String()
 	}},
