@@ -46,9 +46,7 @@ func (h Hosted) Prompted(text string) {
 }
 
 // Record adds items to the session's conversation.
-func (h Hosted) Record(items []conversation.Item) {
-	h.l.transcript.Add(h.l.svc.hard, items)
-}
+func (h Hosted) Record(items []conversation.Item) { h.l.transcript.Add(h.l.svc.hard, items) }
 
 // Amend stores items that the conversation of a session that has ended has already, in another state.
 func (s *Service) Amend(ctx context.Context, row Session, items []conversation.Item) {

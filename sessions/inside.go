@@ -75,9 +75,7 @@ func (r *roster) ownPrograms(ctx context.Context) bool {
 }
 
 // DefaultPermissions returns how an agent is started by default in a sandbox that isolates it.
-func (r *roster) DefaultPermissions(agent string) string {
-	return r.agents.Permissions(agent, true)
-}
+func (r *roster) DefaultPermissions(agent string) string { return r.agents.Permissions(agent, true) }
 
 // permissions returns with which permissions an agent is started. A resumed agent that is no longer isolated, without a
 // confirmation, asks again: dropped.

@@ -12,9 +12,7 @@ import (
 const pausedLook = 2 * time.Second
 
 // paused reports why the session's workspace is suspended, and whether it is.
-func (l *live) paused() (string, bool) {
-	return l.svc.cfg.Places.Paused(l.workspaceID)
-}
+func (l *live) paused() (string, bool) { return l.svc.cfg.Places.Paused(l.workspaceID) }
 
 // asleep reports whether the session's workspace is suspended until somebody needs it.
 func (l *live) asleep() bool { return l.svc.cfg.Places.WakesItself(l.workspaceID) }
