@@ -107,9 +107,10 @@ describe("skills and jobs", { skip: !haveChromium && "Chromium is not installed"
     await page.getByLabel("Instructions").fill("Write in English.");
     await page.getByLabel("Use skills that agents save without a review").check();
     await page.getByRole("button", { name: "Save instructions" }).click();
-    await page.getByRole("button", { name: "Save instructions" }).waitFor({ state: "detached" });
-    const kept = await instance.api("GET", `/teams/${instance.team}/agent-instructions`);
-    assert.deepEqual([kept.text, kept.accept_skills], ["Write in English.", true]);
+    await until("both are kept", async () => {
+      const kept = await instance.api("GET", `/teams/${instance.team}/agent-instructions`);
+      return kept.text === "Write in English." && kept.accept_skills === true;
+    });
     await instance.api("PUT", `/teams/${instance.team}/agent-instructions`, { text: "Write in French." });
     await until("the open page has what somebody else wrote", async () =>
       (await page.getByLabel("Instructions").inputValue()) === "Write in French.");
