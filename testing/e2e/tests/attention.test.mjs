@@ -48,7 +48,7 @@ describe("attention", { skip: !haveChromium && "Chromium is not installed" }, ()
     await page.keyboard.press("s");
     await page.getByText("Nothing needs you.").waitFor();
     await until("the title has no number", async () => !(await page.title()).startsWith("("));
-    assert.equal((await inbox()).count, 0);
+    await until("the server has it snoozed", async () => (await inbox()).count === 0);
     await page.getByText("Snoozed 1").click();
     await page.getByRole("button", { name: `Unsnooze ${ws.name}` }).click();
     await page.getByRole("listitem", { name: ws.name }).waitFor();
