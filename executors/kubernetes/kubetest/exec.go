@@ -194,8 +194,8 @@ type program struct {
 
 // begin starts a program; each output is given to send until it ends. A cut stream does not end the program: its input ends.
 func (b *box) begin(opts execOptions, send func(stderr bool, p []byte) error) (*program, error) {
-	if filepath.IsAbs(opts.argv[0]) { // the container's runtime finds nothing to start
-		if _, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", b.pid, opts.argv[0])); errors.Is(err, fs.ErrNotExist) {
+	if filepath.IsAbs(opts.argv[0]) { // the runtime finds nothing to start; links lead within the container
+		if _, err := os.Lstat(fmt.Sprintf("/proc/%d/root%s", b.pid, opts.argv[0])); errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("failed to exec in container: %w", err)
 		}
 	}
