@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parawork/parawork/executors/sandboxdir"
 )
 
 // egress is what a sandbox may reach, as the control plane takes it.
@@ -94,7 +96,7 @@ func (p *plane) checked(a answer, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if !plainID(a.SandboxID) {
+	if !sandboxdir.Plain(a.SandboxID) {
 		return answer{}, fmt.Errorf("E2B named the sandbox %q, which is no name of one", line(a.SandboxID, 80))
 	}
 	if a.Domain != "" && !plainHost(a.Domain) {
@@ -107,15 +109,6 @@ func (p *plane) checked(a answer, err error) (answer, error) {
 }
 
 var errOpen = errors.New("E2B made a sandbox that is open to everybody who knows its name; such a one is not used")
-
-func plainID(s string) bool {
-	if s == "" || len(s) > 100 {
-		return false
-	}
-	return strings.IndexFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
-	}) < 0
-}
 
 func plainHost(s string) bool {
 	return len(s) <= 253 && strings.IndexFunc(s, func(r rune) bool {
@@ -263,7 +256,7 @@ next:
 				continue next
 			}
 		}
-		if plainID(d.SandboxID) {
+		if sandboxdir.Plain(d.SandboxID) {
 			out = append(out, d)
 		}
 	}

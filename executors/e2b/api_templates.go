@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parawork/parawork/executors/sandboxdir"
 )
 
 // Template is one a key may use.
@@ -82,7 +84,7 @@ func (p *plane) begin(ctx context.Context, name string, cpus int, memoryMB int64
 		MemoryMB int64  `json:"memoryMB"`
 	}{name, cpus, memoryMB}
 	_, _, err := p.do(ctx, ask{method: http.MethodPost, path: "/v3/templates", in: in, out: &b})
-	if err == nil && (!plainID(b.TemplateID) || !plainID(b.BuildID)) {
+	if err == nil && (!sandboxdir.Plain(b.TemplateID) || !sandboxdir.Plain(b.BuildID)) {
 		err = fmt.Errorf("E2B named the build %q of the template %q, which are no names", line(b.BuildID, 80), line(b.TemplateID, 80))
 	}
 	return b, err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/images/recipe"
+	"github.com/parawork/parawork/internal/guestbin"
 )
 
 // BuildCommand is what makes the template of a size.
@@ -112,7 +113,7 @@ func templateSteps(image recipe.Image) []step {
 
 // giveGuest uploads the guest's program and returns the steps that put it into the template.
 func (p *plane) giveGuest(ctx context.Context, b build, path string) ([]step, error) {
-	hash, err := HashGuest(path)
+	hash, err := guestbin.Hash(path)
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/sandboxdir"
 	"github.com/parawork/parawork/guest/bootfile"
-	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -45,7 +45,7 @@ const settleTimeout = 30 * time.Second
 
 // Create makes a sandbox with a guest for s, or finds the one that was made for s.ID before. On error nothing is left behind.
 func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sandbox, error) {
-	if err := checkID(s.ID); err != nil {
+	if err := sandboxdir.CheckID(s.ID); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -62,7 +62,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	if err != nil {
 		return nil, err
 	}
-	if _, err := e.readRecord(s.ID); err == nil {
+	if _, err := e.files.Read(s.ID); err == nil {
 		found, err := e.find(ctx, executors.Handle{Kind: e.cfg.Kind, ID: s.ID})
 		if err == nil || !errors.Is(err, executors.ErrGone) {
 			return found, err
@@ -77,7 +77,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	}
 	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	rec, rerr := e.readRecord(s.ID)
+	rec, rerr := e.files.Read(s.ID)
 	if rerr == nil {
 		rerr = e.destroy(cctx, a, s.ID, rec)
 	}
@@ -102,11 +102,11 @@ func (e *Executor) make(ctx context.Context, a *account, s executors.Spec) (*san
 	if warm != nil {
 		rec, got = warm.rec, warm.got
 	} else {
-		attempt, err := e.random(12)
+		attempt, err := e.files.Random(12)
 		if err != nil {
 			return nil, err
 		}
-		if err := e.makeFolder(s.ID); err != nil {
+		if err := e.files.Make(s.ID); err != nil {
 			return nil, err
 		}
 		rec = record{Attempt: attempt, Account: a.set.account(), Template: a.set.TemplateOf(size.CPUs, size.MemoryMB)}
@@ -116,21 +116,17 @@ func (e *Executor) make(ctx context.Context, a *account, s executors.Spec) (*san
 	g, gctx := errgroup.WithContext(ctx) // the record is written to disk while E2B makes the sandbox
 	g.Go(func() (err error) {
 		if warm != nil {
-			return e.writeRecord(s.ID, rec)
+			return e.files.Write(s.ID, rec)
 		}
 		meta := map[string]string{"team": s.TeamID, "user": s.UserID, "workspace": s.WorkspaceID, "purpose": string(executors.ForAgent)}
 		got, err = e.begin(gctx, a, s.ID, &rec, meta, s.Network)
 		return err
 	})
 	g.Go(func() (err error) {
-		if token, err = e.makeToken(s.ID); err != nil {
+		if token, err = e.files.MakeToken(s.ID); err != nil {
 			return err
 		}
-		env, err := json.Marshal(executors.GuestEnv(s.Env))
-		if err != nil {
-			return err
-		}
-		return atomicfile.WriteDurable(filepath.Join(e.dir(s.ID), envName), env, 0o600)
+		return e.files.WriteEnv(s.ID, executors.GuestEnv(s.Env))
 	})
 	if err := g.Wait(); err != nil {
 		return nil, err
@@ -154,7 +150,7 @@ func (s *sandbox) ready() error {
 	s.rec.Ready = true
 	rec := s.rec
 	s.mu.Unlock()
-	return s.e.writeRecord(s.id, rec)
+	return s.e.files.Write(s.id, rec)
 }
 
 // begin has E2B make a sandbox. rec is kept before that, so that a lost answer's sandbox is found, and after it.
@@ -163,7 +159,7 @@ func (e *Executor) begin(ctx context.Context, a *account, id string, rec *record
 	if err != nil {
 		return answer{}, err
 	}
-	if err := e.writeRecord(id, *rec); err != nil {
+	if err := e.files.Write(id, *rec); err != nil {
 		return answer{}, err
 	}
 	closed := false
@@ -176,7 +172,7 @@ func (e *Executor) begin(ctx context.Context, a *account, id string, rec *record
 		return answer{}, err // perhaps it was made all the same: see destroy
 	}
 	rec.Sandbox, rec.Domain, rec.Envd, rec.Runs = got.SandboxID, got.Domain, got.EnvdVersion, e.cfg.Now().UnixMilli()
-	return got, e.writeRecord(id, *rec)
+	return got, e.files.Write(id, *rec)
 }
 
 // adopt makes the value of a sandbox that is there.
@@ -199,13 +195,11 @@ func (e *Executor) known(id string) *sandbox {
 
 // begin brings the guest and what it must know, starts it, and waits until it is reached.
 func (s *sandbox) begin(ctx context.Context) error {
-	l := bootfile.BootFile{Token: s.token}
-	if b, err := readSmall(filepath.Join(s.e.dir(s.id), envName)); err == nil {
-		if err := json.Unmarshal(b, &l.Env); err != nil {
-			return fmt.Errorf("reading what sandbox %s gives to its processes: %w", s.id, err)
-		}
+	env, err := s.e.files.Env(s.id)
+	if err != nil {
+		return err
 	}
-	b, err := json.Marshal(l)
+	b, err := json.Marshal(bootfile.BootFile{Token: s.token, Env: env})
 	if err != nil {
 		return err
 	}
@@ -305,7 +299,7 @@ func guestStart(program string, args []string) startRequest {
 // bringGuest says where the sandbox has this version's guest: where the template has it, else where it was uploaded to, else it is uploaded
 // now. That is looked up: a start tells only by the end of the process that there is no program.
 func (e *Executor) bringGuest(ctx context.Context, d *envd) (program string, err error) {
-	hash, err := e.guestHash()
+	hash, err := e.guest.Of(e.cfg.GuestPath)
 	if err != nil {
 		return "", err
 	}

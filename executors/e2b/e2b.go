@@ -28,6 +28,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/sandboxdir"
+	"github.com/parawork/parawork/internal/guestbin"
 	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/tasks"
 )
@@ -82,6 +84,8 @@ type Executor struct {
 	cfg   Config
 	turns locks.Keyed // making, finding and destroying one sandbox take turns
 	run   string
+	files sandboxdir.Dir[record]
+	guest guestbin.Hashed
 
 	life context.Context
 	stop context.CancelFunc
@@ -91,7 +95,6 @@ type Executor struct {
 	now      *account
 	live     map[string]*sandbox // by our id
 	instance string
-	guest    guestFile
 }
 
 var (
@@ -106,9 +109,9 @@ func New(cfg Config) (*Executor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	e := &Executor{cfg: cfg, live: make(map[string]*sandbox)}
+	e := &Executor{cfg: cfg, files: sandboxdir.Dir[record]{Path: cfg.Dir, Kind: cfg.Kind, Record: recordName, Rand: cfg.Rand}, live: make(map[string]*sandbox)}
 	var err error
-	if e.run, err = e.random(6); err != nil {
+	if e.run, err = e.files.Random(6); err != nil {
 		return nil, err
 	}
 	e.life, e.stop = context.WithCancel(context.Background())

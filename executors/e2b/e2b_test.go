@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/e2b/e2btest"
 	"github.com/parawork/parawork/executors/executortest"
+	"github.com/parawork/parawork/internal/guestbin"
 )
 
 // guest builds the guest once.
@@ -31,7 +32,7 @@ var guest = sync.OnceValues(func() (string, error) {
 		return "", &exec.Error{Name: string(out), Err: err}
 	}
 	// Templates of the tests hold it already, as those that were built do.
-	hash, err := e2b.HashGuest(path)
+	hash, err := guestbin.Hash(path)
 	if err != nil {
 		return "", err
 	}

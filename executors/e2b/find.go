@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/sandboxdir"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -26,7 +27,7 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 	if h.Version > handleVersion {
 		return nil, fmt.Errorf("handle version %d of sandbox %s is newer than this server", h.Version, h.ID)
 	}
-	if err := checkID(h.ID); err != nil {
+	if err := sandboxdir.CheckID(h.ID); err != nil {
 		return nil, err
 	}
 	defer e.turns.Lock(h.ID)()
@@ -35,7 +36,7 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 
 // about puts together what is known of a sandbox: its folder, else its handle. fs.ErrNotExist when there never was one.
 func (e *Executor) about(h executors.Handle) (record, error) {
-	rec, err := e.readRecord(h.ID)
+	rec, err := e.files.Read(h.ID)
 	if err == nil {
 		return rec, nil
 	}
@@ -51,7 +52,7 @@ func (e *Executor) about(h executors.Handle) (record, error) {
 	if kept.Sandbox == "" || kept.Warm { // the folder of a warm one becomes that of the sandbox it serves
 		return rec, fs.ErrNotExist
 	}
-	if !plainID(kept.Sandbox) || kept.Domain != "" && !plainHost(kept.Domain) {
+	if !sandboxdir.Plain(kept.Sandbox) || kept.Domain != "" && !plainHost(kept.Domain) {
 		return rec, fmt.Errorf("the handle of sandbox %s names what cannot be", h.ID)
 	}
 	return kept, nil
@@ -112,18 +113,18 @@ func (e *Executor) taken(a *account, id string, rec record, got answer) (*sandbo
 		s.envd.setToken(got.EnvdAccessToken)
 		return s, nil
 	}
-	token, err := e.readToken(id)
+	token, err := e.files.Token(id)
 	if errors.Is(err, fs.ErrNotExist) && !rec.Warm {
 		// The folder was lost. envd is ours still, and takes another guest's word for ours: see meet.
 		if err = e.removeFolder(id); err == nil {
-			err = e.makeFolder(id)
+			err = e.files.Make(id)
 		}
 		if err == nil {
-			token, err = e.makeToken(id)
+			token, err = e.files.MakeToken(id)
 		}
 		if err == nil {
 			rec.Guest = "" // it must be started with the new token
-			err = e.writeRecord(id, rec)
+			err = e.files.Write(id, rec)
 		}
 	}
 	if err != nil && !rec.Warm {
@@ -213,7 +214,7 @@ func (f *foreign) Destroy(ctx context.Context) error {
 
 // Asleep reports whether the sandbox is paused.
 func (e *Executor) Asleep(ctx context.Context, h executors.Handle) (bool, error) {
-	if err := checkID(h.ID); err != nil {
+	if err := sandboxdir.CheckID(h.ID); err != nil {
 		return false, err
 	}
 	rec, err := e.about(h)
@@ -246,14 +247,14 @@ func (e *Executor) Asleep(ctx context.Context, h executors.Handle) (bool, error)
 
 // List returns every sandbox of this instance that E2B has, and every one that has a folder.
 func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
-	ids, err := e.folders()
+	ids, err := e.files.IDs()
 	if err != nil {
 		return nil, err
 	}
 	var out []executors.Handle
 	ours, attempts := make(map[string]bool), make(map[string]string)
 	for _, id := range ids {
-		rec, err := e.readRecord(id)
+		rec, err := e.files.Read(id)
 		if err != nil {
 			rec = record{}
 		}
@@ -283,7 +284,7 @@ func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
 	}
 	for _, d := range all {
 		id := d.Metadata["sandbox"]
-		if ours[d.SandboxID] || checkID(id) != nil {
+		if ours[d.SandboxID] || sandboxdir.CheckID(id) != nil {
 			continue
 		}
 		if attempt, here := attempts[id]; here {
@@ -308,11 +309,11 @@ func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
 
 // Sweep forgets a sandbox that is gone.
 func (e *Executor) Sweep(_ context.Context, sandboxID string) error {
-	if err := checkID(sandboxID); err != nil {
+	if err := sandboxdir.CheckID(sandboxID); err != nil {
 		return err
 	}
 	defer e.turns.Lock(sandboxID)()
-	if rec, err := e.readRecord(sandboxID); err == nil && rec.Ready {
+	if rec, err := e.files.Read(sandboxID); err == nil && rec.Ready {
 		return nil // it lives, for all that is known here
 	}
 	return e.removeFolder(sandboxID)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/sandboxdir"
 )
 
 var _ executors.RunRecorder = (*Executor)(nil)
@@ -14,7 +15,7 @@ var _ executors.RunRecorder = (*Executor)(nil)
 // Ran returns the sandbox's latest run as E2B records it, which is what E2B charges for. E2B resets startedAt with each run, and the endAt
 // of a paused one is when it was paused; that of a running one is only when its lease would end.
 func (e *Executor) Ran(ctx context.Context, h executors.Handle) (executors.Ran, error) {
-	if err := checkID(h.ID); err != nil {
+	if err := sandboxdir.CheckID(h.ID); err != nil {
 		return executors.Ran{}, err
 	}
 	rec, err := e.about(h)

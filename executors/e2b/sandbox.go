@@ -331,7 +331,7 @@ func (s *sandbox) wake(ctx context.Context, a *account) error {
 	s.lastAt = time.Time{}
 	s.mu.Unlock()
 	if woken {
-		if err := s.e.writeRecord(s.id, rec); err != nil {
+		if err := s.e.files.Write(s.id, rec); err != nil {
 			s.e.cfg.Log.Warn("beginning of a sandbox's run could not be kept", "sandbox_id", s.id, "error", err)
 		}
 	}

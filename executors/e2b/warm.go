@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/sandboxdir"
 )
 
 // Class tells what a warm sandbox must be like to serve s: the template, which says the size, and the account.
@@ -23,7 +23,7 @@ func (e *Executor) Class(s executors.Spec) string {
 // Warm makes a sandbox of nobody yet, with the guest's program in it and tried. It reaches nothing of the network until it is somebody's.
 func (e *Executor) Warm(ctx context.Context, id, class string) (executors.Handle, error) {
 	none := executors.Handle{}
-	if err := checkID(id); err != nil {
+	if err := sandboxdir.CheckID(id); err != nil {
 		return none, err
 	}
 	defer e.turns.Lock(id)()
@@ -44,10 +44,10 @@ func (e *Executor) Warm(ctx context.Context, id, class string) (executors.Handle
 		return none, err
 	}
 	rec := record{Account: a.set.account(), Template: a.set.TemplateOf(size.CPUs, size.MemoryMB), CPUs: size.CPUs, MemoryMB: size.MemoryMB, Warm: true}
-	if rec.Attempt, err = e.random(12); err != nil {
+	if rec.Attempt, err = e.files.Random(12); err != nil {
 		return none, err
 	}
-	if err := e.makeFolder(id); err != nil {
+	if err := e.files.Make(id); err != nil {
 		return none, err
 	}
 	err = e.warm(ctx, a, id, &rec)
@@ -84,7 +84,7 @@ func (e *Executor) warm(ctx context.Context, a *account, id string, rec *record)
 	s.mu.Lock()
 	s.rec = *rec
 	s.mu.Unlock()
-	return e.writeRecord(id, *rec)
+	return e.files.Write(id, *rec)
 }
 
 // takenWarm is a warm sandbox on its way to be somebody's.
@@ -95,11 +95,11 @@ type takenWarm struct {
 
 // takeWarm makes the warm sandbox that s names the sandbox s.ID, whose folder is then there. nil = there is none to be taken.
 func (e *Executor) takeWarm(ctx context.Context, a *account, s executors.Spec) (*takenWarm, error) {
-	if s.Warm == nil || s.Warm.Kind != e.cfg.Kind || checkID(s.Warm.ID) != nil || s.Warm.ID == s.ID {
+	if s.Warm == nil || s.Warm.Kind != e.cfg.Kind || sandboxdir.CheckID(s.Warm.ID) != nil || s.Warm.ID == s.ID {
 		return nil, nil
 	}
 	defer e.turns.Lock(s.Warm.ID)()
-	rec, err := e.readRecord(s.Warm.ID)
+	rec, err := e.files.Read(s.Warm.ID)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (!rec.Warm || rec.Sandbox == "" || rec.Account != a.set.account() ||
 		rec.Template != a.set.TemplateOf(s.Size.CPUs, s.Size.MemoryMB)) {
 		return nil, nil // one is made instead
@@ -116,7 +116,7 @@ func (e *Executor) takeWarm(ctx context.Context, a *account, s executors.Spec) (
 	delete(e.live, s.Warm.ID)
 	e.mu.Unlock()
 	// One step: at every instant exactly one folder names it.
-	if err := os.Rename(e.dir(s.Warm.ID), e.dir(s.ID)); err != nil {
+	if err := e.files.Rename(s.Warm.ID, s.ID); err != nil {
 		return nil, fmt.Errorf("taking the warm sandbox %s: %w", s.Warm.ID, err)
 	}
 	rec.Runs = cmp.Or(rec.Runs, e.cfg.Now().UnixMilli())

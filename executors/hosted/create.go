@@ -17,8 +17,8 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/images/recipe"
+	"github.com/parawork/parawork/executors/sandboxdir"
 	"github.com/parawork/parawork/guest/bootfile"
-	"github.com/parawork/parawork/internal/atomicfile"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -47,7 +47,7 @@ const (
 
 // Create makes a sandbox with a guest for s, or finds the one that was made for s.ID before. On error nothing is left behind.
 func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sandbox, error) {
-	if err := checkID(s.ID); err != nil {
+	if err := sandboxdir.CheckID(s.ID); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
@@ -64,7 +64,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	if err != nil {
 		return nil, err
 	}
-	if _, err := e.readRecord(s.ID); err == nil {
+	if _, err := e.files.Read(s.ID); err == nil {
 		found, err := e.find(ctx, executors.Handle{Kind: e.cfg.Kind, ID: s.ID})
 		if err == nil || !errors.Is(err, executors.ErrGone) {
 			return found, err
@@ -79,7 +79,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	}
 	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	rec, rerr := e.readRecord(s.ID)
+	rec, rerr := e.files.Read(s.ID)
 	if rerr == nil {
 		rerr = e.destroy(cctx, a, s.ID, rec)
 	}
@@ -95,22 +95,18 @@ func (e *Executor) make(ctx context.Context, a Account, s executors.Spec) (*Sand
 	if err != nil {
 		return nil, err
 	}
-	if err := e.makeFolder(s.ID); err != nil {
+	if err := e.files.Make(s.ID); err != nil {
 		return nil, err
 	}
 	rec := record{Name: name, Account: a.ID, Root: s.Inside}
-	if err := e.writeRecord(s.ID, rec); err != nil { // before: a machine whose making is not answered is found by its name
+	if err := e.files.Write(s.ID, rec); err != nil { // before: a machine whose making is not answered is found by its name
 		return nil, err
 	}
-	token, err := e.makeToken(s.ID)
+	token, err := e.files.MakeToken(s.ID)
 	if err != nil {
 		return nil, err
 	}
-	env, err := json.Marshal(executors.GuestEnv(s.Env))
-	if err != nil {
-		return nil, err
-	}
-	if err := atomicfile.WriteDurable(filepath.Join(e.dir(s.ID), envName), env, 0o600); err != nil {
+	if err := e.files.WriteEnv(s.ID, executors.GuestEnv(s.Env)); err != nil {
 		return nil, err
 	}
 	executors.SayStep(ctx, executors.StepCreate, "", "")
@@ -119,7 +115,7 @@ func (e *Executor) make(ctx context.Context, a Account, s executors.Spec) (*Sand
 		return nil, err // perhaps it was made all the same: see destroy
 	}
 	rec.Machine, rec.CPUs, rec.MemoryMB, rec.Runs = m.ID, m.CPUs, m.MemoryMB, e.cfg.Now().UnixMilli()
-	if err := e.writeRecord(s.ID, rec); err != nil {
+	if err := e.files.Write(s.ID, rec); err != nil {
 		return nil, err
 	}
 	executors.SayStep(ctx, executors.StepGuest, "", "")
@@ -163,7 +159,7 @@ type found struct {
 // look looks into the machine.
 func (s *Sandbox) look(ctx context.Context, svc Service) (found, error) {
 	var f found
-	hash, err := s.e.guestHash()
+	hash, err := s.e.guest.Of(s.e.cfg.GuestPath)
 	if err != nil {
 		return f, err
 	}
@@ -238,7 +234,7 @@ func (s *Sandbox) begin(ctx context.Context, svc Service, rekey bool) error {
 	s.rec.Ready, s.paused = true, false
 	rec := s.rec
 	s.mu.Unlock()
-	return s.e.writeRecord(s.id, rec)
+	return s.e.files.Write(s.id, rec)
 }
 
 // machineArch is what a machine that runs our guest calls its processor.
@@ -254,7 +250,7 @@ func (s *Sandbox) launch(ctx context.Context, svc Service, f found) error {
 	}
 	machine := s.record().Machine
 	if f.guest == "" {
-		hash, err := s.e.guestHash()
+		hash, err := s.e.guest.Of(s.e.cfg.GuestPath)
 		if err != nil {
 			return err
 		}
@@ -263,13 +259,11 @@ func (s *Sandbox) launch(ctx context.Context, svc Service, f found) error {
 			return fmt.Errorf("uploading the guest: %w", err)
 		}
 	}
-	boot := bootfile.BootFile{Token: s.token}
-	if b, err := readSmall(filepath.Join(s.e.dir(s.id), envName)); err == nil {
-		if err := json.Unmarshal(b, &boot.Env); err != nil {
-			return fmt.Errorf("reading what sandbox %s gives to its processes: %w", s.id, err)
-		}
+	env, err := s.e.files.Env(s.id)
+	if err != nil {
+		return err
 	}
-	b, err := json.Marshal(boot)
+	b, err := json.Marshal(bootfile.BootFile{Token: s.token, Env: env})
 	if err != nil {
 		return err
 	}

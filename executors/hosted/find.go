@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/sandboxdir"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -28,7 +29,7 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 	if h.Version > handleVersion {
 		return nil, fmt.Errorf("handle version %d of sandbox %s is newer than this server", h.Version, h.ID)
 	}
-	if err := checkID(h.ID); err != nil {
+	if err := sandboxdir.CheckID(h.ID); err != nil {
 		return nil, err
 	}
 	defer e.turns.Lock(h.ID)()
@@ -37,7 +38,7 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 
 // about puts together what is known of a sandbox: its folder, else its handle. fs.ErrNotExist when there never was one.
 func (e *Executor) about(h executors.Handle) (record, error) {
-	rec, err := e.readRecord(h.ID)
+	rec, err := e.files.Read(h.ID)
 	if err == nil {
 		return rec, nil
 	}
@@ -109,17 +110,17 @@ func (e *Executor) taken(id string, rec record) (s *Sandbox, rekey bool, err err
 	if s := e.known(id); s != nil {
 		return s, false, nil
 	}
-	token, err := e.readToken(id)
+	token, err := e.files.Token(id)
 	if errors.Is(err, fs.ErrNotExist) { // the folder was lost: the machine is ours still, and takes another guest
 		rekey = true
 		if err = e.removeFolder(id); err == nil {
-			err = e.makeFolder(id)
+			err = e.files.Make(id)
 		}
 		if err == nil {
-			token, err = e.makeToken(id)
+			token, err = e.files.MakeToken(id)
 		}
 		if err == nil {
-			err = e.writeRecord(id, rec)
+			err = e.files.Write(id, rec)
 		}
 	}
 	if err != nil {
@@ -199,7 +200,7 @@ func (e *Executor) handle(id string, rec record) executors.Handle {
 
 // Latest is how the machine of a sandbox stands, without waking it. ErrGone when the service no longer has it.
 func (e *Executor) Latest(ctx context.Context, h executors.Handle) (Machine, error) {
-	if err := checkID(h.ID); err != nil {
+	if err := sandboxdir.CheckID(h.ID); err != nil {
 		return Machine{}, err
 	}
 	rec, err := e.about(h)
@@ -241,14 +242,14 @@ func (e *Executor) IsStopped(ctx context.Context, h executors.Handle) (bool, err
 
 // List returns every sandbox of this instance whose machine the service has, and every one that has a folder.
 func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
-	ids, err := e.folders()
+	ids, err := e.files.IDs()
 	if err != nil {
 		return nil, err
 	}
 	var out []executors.Handle
 	names := make(map[string]string) // of the machine of each sandbox that has a folder
 	for _, id := range ids {
-		rec, err := e.readRecord(id)
+		rec, err := e.files.Read(id)
 		if err != nil {
 			rec = record{}
 		}
@@ -293,11 +294,11 @@ func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
 
 // Sweep forgets a sandbox that is gone.
 func (e *Executor) Sweep(_ context.Context, sandboxID string) error {
-	if err := checkID(sandboxID); err != nil {
+	if err := sandboxdir.CheckID(sandboxID); err != nil {
 		return err
 	}
 	defer e.turns.Lock(sandboxID)()
-	if rec, err := e.readRecord(sandboxID); err == nil && rec.Ready {
+	if rec, err := e.files.Read(sandboxID); err == nil && rec.Ready {
 		return nil // it lives, for all that is known here
 	}
 	return e.removeFolder(sandboxID)

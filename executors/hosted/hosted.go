@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/sandboxdir"
+	"github.com/parawork/parawork/internal/guestbin"
 	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/tasks"
 )
@@ -143,6 +145,8 @@ func (c *Config) complete() error {
 // Executor makes sandboxes at a service. A kind embeds it and adds Capabilities. Safe for concurrent use.
 type Executor struct {
 	cfg   Config
+	files sandboxdir.Dir[record]
+	guest guestbin.Hashed
 	turns locks.Keyed // making, finding and destroying one sandbox take turns
 
 	life context.Context
@@ -152,7 +156,6 @@ type Executor struct {
 	mu       sync.Mutex
 	live     map[string]*Sandbox // by our id
 	instance string
-	guest    guestFile
 }
 
 // New makes an Executor. It starts nothing and asks nobody.
@@ -160,7 +163,7 @@ func New(cfg Config) (*Executor, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	e := &Executor{cfg: cfg, live: make(map[string]*Sandbox)}
+	e := &Executor{cfg: cfg, files: sandboxdir.Dir[record]{Path: cfg.Dir, Kind: cfg.Kind, Record: recordName, Rand: cfg.Rand}, live: make(map[string]*Sandbox)}
 	e.life, e.stop = context.WithCancel(context.Background())
 	return e, nil
 }

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -154,13 +153,11 @@ func (s *sandbox) pack(prog program, whole bool) ([]byte, error) {
 		content string
 	}
 	files := []file{{"bin/", 0o755, ""}}
-	boot := bootfile.BootFile{Token: s.token}
-	if b, err := readSmall(filepath.Join(s.e.dir(s.id), envName)); err == nil {
-		if err := json.Unmarshal(b, &boot.Env); err != nil {
-			return nil, fmt.Errorf("reading what sandbox %s gives to its processes: %w", s.id, err)
-		}
+	env, err := s.e.files.Env(s.id)
+	if err != nil {
+		return nil, err
 	}
-	b, err := json.Marshal(boot)
+	b, err := json.Marshal(bootfile.BootFile{Token: s.token, Env: env})
 	if err != nil {
 		return nil, err
 	}

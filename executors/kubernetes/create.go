@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +13,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/internal/atomicfile"
+	"github.com/parawork/parawork/executors/sandboxdir"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -30,7 +29,7 @@ func (e *Executor) settle(ctx context.Context, do func(context.Context) error) e
 
 // Create makes a sandbox with a guest for s, or finds the one that was made for s.ID before. On error nothing is left behind.
 func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sandbox, error) {
-	if err := checkID(s.ID); err != nil {
+	if err := sandboxdir.CheckID(s.ID); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -48,7 +47,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	if err != nil {
 		return nil, err
 	}
-	if _, err := e.readRecord(s.ID); err == nil {
+	if _, err := e.files.Read(s.ID); err == nil {
 		found, err := e.find(ctx, executors.Handle{Kind: Kind, ID: s.ID})
 		if err == nil || !errors.Is(err, executors.ErrGone) {
 			return found, err
@@ -62,7 +61,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 		return sb, nil
 	}
 	serr := e.settle(ctx, func(ctx context.Context) error {
-		rec, err := e.readRecord(s.ID)
+		rec, err := e.files.Read(s.ID)
 		if errors.Is(err, fs.ErrNotExist) {
 			return e.removeFolder(s.ID)
 		}
@@ -91,7 +90,7 @@ func (e *Executor) make(ctx context.Context, c *cluster, s executors.Spec) (*san
 		if err != nil {
 			return nil, err
 		}
-		rec, err := e.readRecord(s.ID)
+		rec, err := e.files.Read(s.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +104,7 @@ func (e *Executor) make(ctx context.Context, c *cluster, s executors.Spec) (*san
 		}
 		return sb, sb.begin(ctx, c, p.Metadata.UID)
 	}
-	attempt, err := e.random(8)
+	attempt, err := e.files.Random(8)
 	if err != nil {
 		return nil, err
 	}
@@ -118,10 +117,10 @@ func (e *Executor) make(ctx context.Context, c *cluster, s executors.Spec) (*san
 	case c.set.KeepDisk:
 		rec.Claim = name
 	}
-	if err := e.makeFolder(s.ID); err != nil {
+	if err := e.files.Make(s.ID); err != nil {
 		return nil, err
 	}
-	if err := e.writeRecord(s.ID, rec); err != nil {
+	if err := e.files.Write(s.ID, rec); err != nil {
 		return nil, err
 	}
 	executors.SayStep(ctx, executors.StepCreate, "", "")
@@ -134,15 +133,11 @@ func (e *Executor) make(ctx context.Context, c *cluster, s executors.Spec) (*san
 
 // equip keeps what a sandbox's guest is to know, and makes its value.
 func (e *Executor) equip(s executors.Spec, rec record) (*sandbox, error) {
-	token, err := e.makeToken(s.ID)
+	token, err := e.files.MakeToken(s.ID)
 	if err != nil {
 		return nil, err
 	}
-	env, err := json.Marshal(executors.GuestEnv(s.Env))
-	if err != nil {
-		return nil, err
-	}
-	if err := atomicfile.WriteDurable(filepath.Join(e.dir(s.ID), envName), env, 0o600); err != nil {
+	if err := e.files.WriteEnv(s.ID, executors.GuestEnv(s.Env)); err != nil {
 		return nil, err
 	}
 	return e.adopt(s.ID, rec, token), nil

@@ -10,12 +10,6 @@ import (
 // ImageGuest is where an image may hold the guest, with its hash behind it.
 const ImageGuest = imageGuest
 
-// HashGuest names a guest's program by what is in it.
-func HashGuest(path string) (string, error) {
-	p, err := (&Executor{cfg: Config{GuestPath: path}}).program()
-	return p.hash, err
-}
-
 // Forget loses a sandbox's folder.
 func Forget(e *Executor, id string) error { return e.removeFolder(id) }
 

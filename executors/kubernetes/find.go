@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/sandboxdir"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -34,7 +35,7 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 	if h.Version > handleVersion {
 		return nil, fmt.Errorf("handle version %d of sandbox %s is newer than this server", h.Version, h.ID)
 	}
-	if err := checkID(h.ID); err != nil {
+	if err := sandboxdir.CheckID(h.ID); err != nil {
 		return nil, err
 	}
 	turn, err := e.turns.LockContext(ctx, h.ID)
@@ -47,7 +48,7 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 
 // about puts together what is known of a sandbox: its folder, else its handle. fs.ErrNotExist when there never was one.
 func (e *Executor) about(h executors.Handle) (record, error) {
-	rec, err := e.readRecord(h.ID)
+	rec, err := e.files.Read(h.ID)
 	if err == nil {
 		return rec, nil
 	}
@@ -87,7 +88,7 @@ func (e *Executor) find(ctx context.Context, h executors.Handle) (executors.Sand
 	if err != nil {
 		return nil, err
 	}
-	token, err := e.readToken(h.ID)
+	token, err := e.files.Token(h.ID)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading the token of sandbox %s: %w", h.ID, err)
 	}
@@ -214,7 +215,7 @@ func (f *foreign) Destroy(ctx context.Context) error {
 
 // Remove destroys a sandbox without waking it.
 func (e *Executor) Remove(ctx context.Context, h executors.Handle) error {
-	if err := checkID(h.ID); err != nil {
+	if err := sandboxdir.CheckID(h.ID); err != nil {
 		return err
 	}
 	defer e.turns.Lock(h.ID)()
@@ -230,7 +231,7 @@ func (e *Executor) Remove(ctx context.Context, h executors.Handle) error {
 
 // Asleep reports whether the sandbox has no pod that runs, and its volume is there.
 func (e *Executor) Asleep(ctx context.Context, h executors.Handle) (bool, error) {
-	if err := checkID(h.ID); err != nil {
+	if err := sandboxdir.CheckID(h.ID); err != nil {
 		return false, err
 	}
 	turn, err := e.turns.LockContext(ctx, h.ID) // a making may last
@@ -265,7 +266,7 @@ func (e *Executor) Asleep(ctx context.Context, h executors.Handle) (bool, error)
 			s.cut(errAsleep)
 			err = s.keep(func(r *record) { r.Paused, r.Ended, r.Why = true, rec.Ended, rec.Why })
 		} else {
-			err = e.writeRecord(h.ID, rec)
+			err = e.files.Write(h.ID, rec)
 		}
 		if err != nil {
 			return false, err
@@ -277,10 +278,10 @@ func (e *Executor) Asleep(ctx context.Context, h executors.Handle) (bool, error)
 
 // AsleepBecause says why a sandbox's pod ended although nobody paused it.
 func (e *Executor) AsleepBecause(sandboxID string) string {
-	if checkID(sandboxID) != nil {
+	if sandboxdir.CheckID(sandboxID) != nil {
 		return ""
 	}
-	rec, err := e.readRecord(sandboxID)
+	rec, err := e.files.Read(sandboxID)
 	if err != nil {
 		return ""
 	}
@@ -289,7 +290,7 @@ func (e *Executor) AsleepBecause(sandboxID string) string {
 
 // List returns every sandbox of this instance that the cluster has, and every one that has a folder.
 func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
-	ids, err := e.folders()
+	ids, err := e.files.IDs()
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +298,7 @@ func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
 	here := make(map[string]bool)
 	names := make(map[string]bool)
 	for _, id := range ids {
-		rec, err := e.readRecord(id)
+		rec, err := e.files.Read(id)
 		if err != nil {
 			rec = record{}
 		}
@@ -337,7 +338,7 @@ func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
 	strays := make(map[string]record)
 	note := func(m meta, put func(*record)) {
 		id := m.Annotations[noteID]
-		if names[m.Name] || here[id] || checkID(id) != nil || m.DeletionTimestamp != nil {
+		if names[m.Name] || here[id] || sandboxdir.CheckID(id) != nil || m.DeletionTimestamp != nil {
 			return
 		}
 		r := strays[id]
@@ -367,11 +368,11 @@ func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
 
 // Sweep forgets a sandbox that is gone.
 func (e *Executor) Sweep(_ context.Context, sandboxID string) error {
-	if err := checkID(sandboxID); err != nil {
+	if err := sandboxdir.CheckID(sandboxID); err != nil {
 		return err
 	}
 	defer e.turns.Lock(sandboxID)()
-	if rec, err := e.readRecord(sandboxID); err == nil && rec.Ready {
+	if rec, err := e.files.Read(sandboxID); err == nil && rec.Ready {
 		return nil // it lives, for all that is known here
 	}
 	return e.removeFolder(sandboxID)
@@ -390,7 +391,7 @@ func endedAt(p pod) int64 {
 
 // Ran returns the sandbox's latest run as the cluster records it, or as it was kept before its pod was removed.
 func (e *Executor) Ran(ctx context.Context, h executors.Handle) (executors.Ran, error) {
-	if err := checkID(h.ID); err != nil {
+	if err := sandboxdir.CheckID(h.ID); err != nil {
 		return executors.Ran{}, err
 	}
 	rec, err := e.about(h)

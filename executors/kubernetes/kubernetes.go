@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/sandboxdir"
 	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/tasks"
 )
@@ -71,6 +72,7 @@ func (c *Config) Validate() error {
 // Executor makes sandboxes in a cluster. Safe for concurrent use.
 type Executor struct {
 	cfg   Config
+	files sandboxdir.Dir[record]
 	turns locks.Keyed // making, finding and destroying one sandbox take turns
 
 	life context.Context
@@ -101,7 +103,7 @@ func New(cfg Config) (*Executor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	e := &Executor{cfg: cfg, live: make(map[string]*sandbox), ends: make(map[string]string)}
+	e := &Executor{cfg: cfg, files: sandboxdir.Dir[record]{Path: cfg.Dir, Kind: Kind, Record: recordName, Rand: cfg.Rand}, live: make(map[string]*sandbox), ends: make(map[string]string)}
 	e.life, e.stop = context.WithCancel(context.Background())
 	return e, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/executors/kubernetes/kubetest"
 	pwguest "github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/guestbin"
 	"github.com/parawork/parawork/internal/id"
 )
 
@@ -64,7 +65,7 @@ const withGuest = "parawork.test/agent:1"
 func newServer(t *testing.T, cfg kubetest.Config) *kubetest.Server {
 	t.Helper()
 	path := guestPath(t)
-	hash, err := kubernetes.HashGuest(path)
+	hash, err := guestbin.Hash(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func (s *sandbox) keep(change func(*record)) error {
 	change(&s.rec)
 	r := s.rec
 	s.mu.Unlock()
-	return s.e.writeRecord(s.id, r)
+	return s.e.files.Write(s.id, r)
 }
 
 // Handle carries which pod and volume of which cluster it is. No secret is in it, for handles are stored.
@@ -218,7 +218,7 @@ func (s *sandbox) wake(ctx context.Context, c *cluster) error {
 	if err != nil {
 		return err
 	}
-	attempt, err := s.e.random(8)
+	attempt, err := s.e.files.Random(8)
 	if err != nil {
 		return err
 	}

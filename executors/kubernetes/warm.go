@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"os"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/sandboxdir"
 )
 
 // Class tells what a warm sandbox must be like to serve s: where it is, what it is made from, its size, and the guest that is in it.
@@ -42,7 +42,7 @@ func (e *Executor) class(c *cluster, size executors.Size) (string, error) {
 // specification, so that nothing has to be made again when it is.
 func (e *Executor) Warm(ctx context.Context, id, class string) (executors.Handle, error) {
 	none := executors.Handle{}
-	if err := checkID(id); err != nil {
+	if err := sandboxdir.CheckID(id); err != nil {
 		return none, err
 	}
 	defer e.turns.Lock(id)()
@@ -63,7 +63,7 @@ func (e *Executor) Warm(ctx context.Context, id, class string) (executors.Handle
 	if err != nil {
 		return none, err
 	}
-	attempt, err := e.random(8)
+	attempt, err := e.files.Random(8)
 	if err != nil {
 		return none, err
 	}
@@ -75,10 +75,10 @@ func (e *Executor) Warm(ctx context.Context, id, class string) (executors.Handle
 	if c.set.KeepDisk {
 		rec.Claim = name
 	}
-	if err := e.makeFolder(id); err != nil {
+	if err := e.files.Make(id); err != nil {
 		return none, err
 	}
-	if err := e.writeRecord(id, rec); err != nil {
+	if err := e.files.Write(id, rec); err != nil {
 		return none, err
 	}
 	s := e.adopt(id, rec, "")
@@ -96,11 +96,11 @@ func (e *Executor) Warm(ctx context.Context, id, class string) (executors.Handle
 
 // takeWarm makes the warm sandbox that s names the sandbox s.ID, whose folder and record are then there. false = there is none to be taken.
 func (e *Executor) takeWarm(ctx context.Context, c *cluster, instance string, s executors.Spec) (bool, error) {
-	if s.Warm == nil || s.Warm.Kind != Kind || checkID(s.Warm.ID) != nil || s.Warm.ID == s.ID {
+	if s.Warm == nil || s.Warm.Kind != Kind || sandboxdir.CheckID(s.Warm.ID) != nil || s.Warm.ID == s.ID {
 		return false, nil
 	}
 	defer e.turns.Lock(s.Warm.ID)()
-	rec, err := e.readRecord(s.Warm.ID)
+	rec, err := e.files.Read(s.Warm.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil // one is made instead
 	}
@@ -124,10 +124,10 @@ func (e *Executor) takeWarm(ctx context.Context, c *cluster, instance string, s 
 	delete(e.live, s.Warm.ID)
 	e.mu.Unlock()
 	// One step: at every instant exactly one folder names it.
-	if err := os.Rename(e.dir(s.Warm.ID), e.dir(s.ID)); err != nil {
+	if err := e.files.Rename(s.Warm.ID, s.ID); err != nil {
 		return false, fmt.Errorf("taking the warm sandbox %s: %w", s.Warm.ID, err)
 	}
-	if err := e.writeRecord(s.ID, rec); err != nil {
+	if err := e.files.Write(s.ID, rec); err != nil {
 		return false, err
 	}
 	return true, c.relabel(ctx, instance, s.ID, rec)

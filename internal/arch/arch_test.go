@@ -73,7 +73,7 @@ var features = []string{"./accounts/...", "./billing/...", "./config/...", "./gu
 // kinds are the executors, one folder each, and what they have in common. Folders in executors/runner are the two ends of a member's machine,
 // which know no executor but for the machine's command line, which picks those the machine offers.
 var kinds = []string{"./executors/boxlite/...", "./executors/bubblewrap/...", "./executors/cloudflare/...", "./executors/docker/...", "./executors/e2b/...", "./executors/fake/...", "./executors/local/...", "./executors/runner", "./executors/vercel/...",
-	"./executors/hostproc", "./executors/gate", "./executors/hosted/...", "./executors/executortest/..."}
+	"./executors/hostproc", "./executors/sandboxdir", "./executors/gate", "./executors/hosted/...", "./executors/executortest/..."}
 
 // aboutExecutors are the packages in executors that are neither the contract nor a kind.
 var aboutExecutors = []string{"./executors/caches", "./executors/choice", "./executors/command", "./executors/images", "./executors/manager", "./executors/meter", "./executors/metering", "./executors/network", "./executors/pool",
@@ -278,7 +278,7 @@ func TestRulesBite(t *testing.T) {
 
 func TestNoExecutorKnowsAnother(t *testing.T) {
 	t.Parallel()
-	tools := []string{"./executors/hostproc", "./executors/gate", "./executors/hosted", "./executors/hosted/hostedtest"} // no executors: what some of them have in common
+	tools := []string{"./executors/hostproc", "./executors/sandboxdir", "./executors/gate", "./executors/hosted", "./executors/hosted/hostedtest"} // no executors: what some of them have in common
 	kind := func(path string) int {
 		return slices.IndexFunc(kinds, func(k string) bool { return match(k, path) })
 	}

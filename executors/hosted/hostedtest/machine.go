@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors/hosted"
+	"github.com/parawork/parawork/internal/guestbin"
 )
 
 // Path is where programs are found in a machine.
@@ -46,7 +47,7 @@ func GuestInside() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	hash, err := hosted.HashGuest(path)
+	hash, err := guestbin.Hash(path)
 	return hosted.ImageGuest + hash, err
 }
 
