@@ -80,6 +80,11 @@ type IdleRule struct {
 	Owned bool                              // its owner alone decides what runs: none is ended
 }
 
+// PaidIdle is the rule of a kind whose idle sandboxes cost money: the seconds of the setting key say how long; 0 = for ever.
+func PaidIdle(key string) IdleRule {
+	return IdleRule{Paid: func(v schema.Values) time.Duration { return time.Duration(v.Number(key)) * time.Second }}
+}
+
 // Finding is something the doctor says.
 type Finding struct {
 	Found, Cure string

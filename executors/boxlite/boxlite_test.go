@@ -3,11 +3,7 @@ package boxlite_test
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,30 +12,21 @@ import (
 	"github.com/parawork/parawork/executors/boxlite/boxlitetest"
 	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/hosted/hostedtest"
-	"github.com/parawork/parawork/guest/client"
-	"github.com/parawork/parawork/internal/fault"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := hostedtest.Guest(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { hostedtest.Main(m) }
+
+// servers are stand-ins, by the folder of the executor that uses one.
+var servers = hostedtest.PerFolder[*boxlitetest.Server]{New: func(t *testing.T) *boxlitetest.Server { return boxlitetest.New(t, true) }}
 
 func newExecutor(t *testing.T, s *boxlitetest.Server, dir string) *boxlite.Executor {
 	t.Helper()
-	guest, err := hostedtest.Guest()
-	if err != nil {
-		t.Fatal(err)
-	}
 	key := s.Key()
-	e, err := boxlite.New(boxlite.Config{Dir: dir, GuestPath: guest, ReadyIn: 20 * time.Second,
+	e, err := boxlite.New(boxlite.Config{Dir: dir, GuestPath: hostedtest.GuestPath(t), ReadyIn: 20 * time.Second,
 		Settings: func(context.Context) (boxlite.Settings, error) {
 			return boxlite.Settings{URL: s.URL(), APIKey: key}, nil
 		},
-		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		Log: hostedtest.Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,49 +38,11 @@ func newExecutor(t *testing.T, s *boxlitetest.Server, dir string) *boxlite.Execu
 	return e
 }
 
-// servers are stand-ins, by the folder of the executor that uses one.
-var servers sync.Map
-
-// server is the stand-in a folder's executors use: the same one after a restart.
-func server(t *testing.T, dir string) *boxlitetest.Server {
-	t.Helper()
-	if s, ok := servers.Load(dir); ok {
-		return s.(*boxlitetest.Server)
-	}
-	s := boxlitetest.New(t, true)
-	servers.Store(dir, s)
-	return s
-}
-
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	hostedtest.Need(t)
 	executortest.Run(t, executortest.Config{Remote: true, Abilities: []string{"RemnantKeeper", "Sleeper"}, SandboxAbilities: []string{"Pauser", "SinglePipe"},
-		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, server(t, dir), dir) }})
-}
-
-func spec(t *testing.T, id string) executors.Spec {
-	return executors.Spec{ID: id, TeamID: "team_1", WorkspaceID: "ws_1", Root: t.TempDir()}
-}
-
-// hello greets a sandbox's guest by way of a client of its own.
-func hello(t *testing.T, sb executors.Sandbox) error {
-	t.Helper()
-	c := client.New(client.Config{Dial: sb.Dial, Token: sb.Token(), SandboxID: sb.Handle().ID, Now: time.Now, OnePipe: true})
-	defer c.Close()
-	h, err := c.Hello(t.Context())
-	if err != nil {
-		return err
-	}
-	return executors.CheckHello(h, sb.Handle().ID)
-}
-
-func reason(err error) string {
-	if f, ok := errors.AsType[*fault.Error](err); ok {
-		r, _ := f.Details["reason"].(string)
-		return r
-	}
-	return ""
+		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, servers.Of(t, dir), dir) }})
 }
 
 func TestLostAnswersLeaveNoBox(t *testing.T) {
@@ -101,15 +50,15 @@ func TestLostAnswersLeaveNoBox(t *testing.T) {
 	s := boxlitetest.New(t, false)
 	e := newExecutor(t, s, t.TempDir())
 	s.Set(boxlitetest.Knobs{LoseCreates: 1})
-	sb, err := e.Create(t.Context(), spec(t, "sbx_1")) // asked again with the same key: the same box
+	sb, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_1")) // asked again with the same key: the same box
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Made() != 1 || hello(t, sb) != nil {
-		t.Errorf("%d boxes were made; hello %v", s.Made(), hello(t, sb))
+	if s.Made() != 1 || hostedtest.Hello(t, sb) != nil {
+		t.Errorf("%d boxes were made; hello %v", s.Made(), hostedtest.Hello(t, sb))
 	}
 	s.Set(boxlitetest.Knobs{LoseCreates: 100})
-	if _, err := e.Create(t.Context(), spec(t, "sbx_2")); reason(err) != "outage" {
+	if _, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_2")); hostedtest.Reason(err) != "outage" {
 		t.Errorf("a making that is never answered: %v", err)
 	}
 	s.Set(boxlitetest.Knobs{})
@@ -125,7 +74,7 @@ func TestPauseKeepsTheDisk(t *testing.T) {
 	t.Parallel()
 	s, dir := boxlitetest.New(t, false), t.TempDir()
 	e := newExecutor(t, s, dir)
-	sb, err := e.Create(t.Context(), spec(t, "sbx_1"))
+	sb, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +96,7 @@ func TestPauseKeepsTheDisk(t *testing.T) {
 	if err := p.Resume(t.Context()); err != nil {
 		t.Fatalf("Resume: %v", err)
 	}
-	if err := hello(t, sb); err != nil {
+	if err := hostedtest.Hello(t, sb); err != nil {
 		t.Errorf("after Resume: %v", err)
 	}
 	s.Restart() // everything in boxes ends
@@ -155,7 +104,7 @@ func TestPauseKeepsTheDisk(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Recover after the BoxLite server's restart: %v", err)
 	}
-	if err := hello(t, again); err != nil {
+	if err := hostedtest.Hello(t, again); err != nil {
 		t.Errorf("after Recover: %v", err)
 	}
 	s.Vanish(s.Boxes()[0])
@@ -168,7 +117,7 @@ func TestCutStreams(t *testing.T) {
 	t.Parallel()
 	s := boxlitetest.New(t, false)
 	e := newExecutor(t, s, t.TempDir())
-	sb, err := e.Create(t.Context(), spec(t, "sbx_1"))
+	sb, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +140,7 @@ func TestCutStreams(t *testing.T) {
 		_ = pipe.Close()
 	}
 	s.Set(boxlitetest.Knobs{})
-	if err := hello(t, sb); err != nil {
+	if err := hostedtest.Hello(t, sb); err != nil {
 		t.Errorf("the guest did not outlive the cut: %v", err)
 	}
 }
@@ -200,7 +149,7 @@ func TestWhatIsAskedOfTheServer(t *testing.T) {
 	t.Parallel()
 	s := boxlitetest.New(t, false)
 	e := newExecutor(t, s, t.TempDir())
-	one := spec(t, "sbx_1")
+	one := hostedtest.Spec(t, "sbx_1")
 	one.Network = executors.Network{Mode: executors.NetworkAllow, Allow: []string{"github.com:443", "*.npmjs.org", "10.0.0.1", "140.82.112.0/20"}}
 	one.Size = executors.Size{CPUs: 4, MemoryMB: 4096}
 	if _, err := e.Create(executors.As(t.Context(), executors.ForExecution, "usr_1"), one); err != nil {
@@ -212,7 +161,7 @@ func TestWhatIsAskedOfTheServer(t *testing.T) {
 		t.Errorf("asked for %+v %+v", got, got.Outbound())
 	}
 	s.Set(boxlitetest.Knobs{Flat: true}) // a server before the nested form
-	two := spec(t, "sbx_2")
+	two := hostedtest.Spec(t, "sbx_2")
 	two.Network = executors.Network{Mode: executors.NetworkAllow} // an empty list would mean everything
 	sb, err := e.Create(t.Context(), two)
 	if err != nil {
@@ -225,7 +174,7 @@ func TestWhatIsAskedOfTheServer(t *testing.T) {
 			}
 		}
 	}
-	if err := hello(t, sb); err != nil {
+	if err := hostedtest.Hello(t, sb); err != nil {
 		t.Error(err)
 	}
 }
@@ -236,7 +185,7 @@ func TestTroubleInWords(t *testing.T) {
 	e := newExecutor(t, s, t.TempDir())
 	for want, knobs := range map[string]boxlitetest.Knobs{"quota": {Full: true}, "image_missing": {MissingImages: []string{"node:20-slim"}}, "outage": {Down: true}} {
 		s.Set(knobs)
-		if _, err := e.Create(t.Context(), spec(t, "sbx_"+want)); reason(err) != want || !strings.Contains(err.Error(), "BoxLite") {
+		if _, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_"+want)); hostedtest.Reason(err) != want || !strings.Contains(err.Error(), "BoxLite") {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -252,25 +201,25 @@ func TestTroubleInWords(t *testing.T) {
 	if words, err := boxlite.Check(t.Context(), boxlite.Settings{URL: s.URL() + "/v1/", APIKey: s.Key()}); err != nil || !strings.Contains(words, "0 boxes") {
 		t.Errorf("Check: %q, %v", words, err)
 	}
-	sb, err := e.Create(t.Context(), spec(t, "sbx_1"))
+	sb, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_1"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	old := s.Key()
 	s.Revoke()
-	if _, err := e.Create(t.Context(), spec(t, "sbx_2")); reason(err) != "bad_key" {
+	if _, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_2")); hostedtest.Reason(err) != "bad_key" {
 		t.Errorf("Create with a key that was revoked: %v", err)
 	}
-	if _, err := e.Recover(t.Context(), sb.Handle()); reason(err) != "bad_key" || errors.Is(err, executors.ErrGone) {
+	if _, err := e.Recover(t.Context(), sb.Handle()); hostedtest.Reason(err) != "bad_key" || errors.Is(err, executors.ErrGone) {
 		t.Errorf("Recover with a key that was revoked: %v", err)
 	}
-	if _, err := boxlite.Check(t.Context(), boxlite.Settings{URL: s.URL(), APIKey: old}); reason(err) != "bad_key" {
+	if _, err := boxlite.Check(t.Context(), boxlite.Settings{URL: s.URL(), APIKey: old}); hostedtest.Reason(err) != "bad_key" {
 		t.Errorf("Check of a key that was revoked: %v", err)
 	}
-	if _, err := boxlite.Check(t.Context(), boxlite.Settings{URL: "http://127.0.0.1:1"}); reason(err) != "outage" {
+	if _, err := boxlite.Check(t.Context(), boxlite.Settings{URL: "http://127.0.0.1:1"}); hostedtest.Reason(err) != "outage" {
 		t.Errorf("Check of nobody: %v", err)
 	}
-	if _, err := boxlite.Check(t.Context(), boxlite.Settings{}); reason(err) != "no_key" {
+	if _, err := boxlite.Check(t.Context(), boxlite.Settings{}); hostedtest.Reason(err) != "no_key" {
 		t.Errorf("Check of nothing: %v", err)
 	}
 }

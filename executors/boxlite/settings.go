@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/schema"
@@ -39,9 +38,7 @@ const mostMinutes = 100_000
 func Descriptor() executors.Descriptor {
 	return executors.Descriptor{
 		Kind: Kind, Label: "BoxLite", Rank: 5, Boundary: executors.MachineBoundary, Settings: settings, Docs: "docs/boxlite.md",
-		Idle: executors.IdleRule{Paid: func(v schema.Values) time.Duration {
-			return time.Duration(v.Number("autoShutdownIdle")) * time.Second
-		}},
+		Idle: executors.PaidIdle("autoShutdownIdle"),
 		New: func(d executors.Deps) (executors.Executor, error) {
 			return New(Config{Dir: d.Dir, GuestPath: d.GuestPath, Log: d.Log, Settings: func(ctx context.Context) (Settings, error) { return FromValues(d.Now(ctx)), nil }})
 		},
@@ -72,7 +69,7 @@ func checkImage(v any) string {
 // settings are those of sandboxing.boxlite.
 var settings = schema.Schema{
 	{Key: "url", Name: "url", Type: schema.Text, Env: "BOXLITE_REST_URL", Address: true, Label: "Address", Example: "http://127.0.0.1:8100",
-		Hint: "Of the server that `boxlite serve` runs, without /v1. Empty: BoxLite is off.", Check: checkURL},
+		Hint: "Of the server that `boxlite serve` runs, without /v1. Empty: BoxLite is off.", Check: schema.WebAddress("http://127.0.0.1:8100")},
 	{Key: "apiKey", Name: "api_key", Type: schema.Secret, Optional: true, Env: "BOXLITE_API_KEY", Label: "API key",
 		Hint: "Kept sealed and never shown again. Empty where the server asks for none."},
 	{Key: "cpus", Name: "cpus", Type: schema.Number, Default: 2, Min: 1, Max: 32, Label: "CPUs", Unit: "vCPU", Hint: "Of boxes for which nobody chooses a size."},
@@ -86,17 +83,6 @@ var settings = schema.Schema{
 		Hint: "Its disk is kept, and its programs end. 0: never."},
 	{Key: "priceVcpuSecond", Type: schema.Number},
 	{Key: "priceGibSecond", Type: schema.Number},
-}
-
-func checkURL(v any) string {
-	if v == "" {
-		return ""
-	}
-	u, err := url.Parse(v.(string))
-	if err != nil || !slices.Contains([]string{"http", "https"}, u.Scheme) || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "must be an address such as http://127.0.0.1:8100"
-	}
-	return ""
 }
 
 // FromValues are the settings that config.json and operators give.
@@ -138,17 +124,7 @@ var ladder = []executors.Size{{CPUs: 1, MemoryMB: 1024}, {CPUs: 2, MemoryMB: 204
 
 // sizes are what can be chosen, the smallest first, with prices.
 func (s Settings) sizes() []executors.Size {
-	out := []executors.Size{{CPUs: s.CPUs, MemoryMB: int64(s.MemoryMB), Default: true}}
-	for _, l := range ladder {
-		if l.CPUs != s.CPUs { // one size a number of cores
-			out = append(out, l)
-		}
-	}
-	slices.SortFunc(out, func(a, b executors.Size) int { return a.CPUs - b.CPUs })
-	for i := range out {
-		out[i].PriceNano = s.priceNano(out[i].CPUs, out[i].MemoryMB)
-	}
-	return out
+	return executors.SizesWith(s.CPUs, int64(s.MemoryMB), ladder, s.priceNano)
 }
 
 func (s Settings) priceNano(cpus int, memoryMB int64) int64 {

@@ -3,11 +3,7 @@ package cloudflare_test
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,29 +12,21 @@ import (
 	"github.com/parawork/parawork/executors/cloudflare/cloudflaretest"
 	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/hosted/hostedtest"
-	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := hostedtest.Guest(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { hostedtest.Main(m) }
+
+// servers are stand-ins, by the folder of the executor that uses one.
+var servers = hostedtest.PerFolder[*cloudflaretest.Server]{New: func(t *testing.T) *cloudflaretest.Server { return cloudflaretest.New(t) }}
 
 func newExecutor(t *testing.T, s *cloudflaretest.Server, dir string) *cloudflare.Executor {
 	t.Helper()
-	guest, err := hostedtest.Guest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := cloudflare.New(cloudflare.Config{Dir: dir, GuestPath: guest, ReadyIn: 20 * time.Second,
+	e, err := cloudflare.New(cloudflare.Config{Dir: dir, GuestPath: hostedtest.GuestPath(t), ReadyIn: 20 * time.Second,
 		Settings: func(context.Context) (cloudflare.Settings, error) {
 			return cloudflare.Settings{URL: s.URL(), APIKey: s.Key()}, nil
 		},
-		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		Log: hostedtest.Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,49 +38,11 @@ func newExecutor(t *testing.T, s *cloudflaretest.Server, dir string) *cloudflare
 	return e
 }
 
-// servers are stand-ins, by the folder of the executor that uses one.
-var servers sync.Map
-
-// server is the stand-in a folder's executors use: the same one after a restart.
-func server(t *testing.T, dir string) *cloudflaretest.Server {
-	t.Helper()
-	if s, ok := servers.Load(dir); ok {
-		return s.(*cloudflaretest.Server)
-	}
-	s := cloudflaretest.New(t)
-	servers.Store(dir, s)
-	return s
-}
-
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	hostedtest.Need(t)
 	executortest.Run(t, executortest.Config{Remote: true, Abilities: []string{"RemnantKeeper", "RunRecorder"}, SandboxAbilities: []string{"Leased", "SinglePipe"},
-		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, server(t, dir), dir) }})
-}
-
-func spec(t *testing.T, id string) executors.Spec {
-	return executors.Spec{ID: id, TeamID: "team_1", WorkspaceID: "ws_1", Root: t.TempDir()}
-}
-
-// hello greets a sandbox's guest by way of a client of its own.
-func hello(t *testing.T, sb executors.Sandbox) error {
-	t.Helper()
-	c := client.New(client.Config{Dial: sb.Dial, Token: sb.Token(), SandboxID: sb.Handle().ID, Now: time.Now, OnePipe: true})
-	defer c.Close()
-	h, err := c.Hello(t.Context())
-	if err != nil {
-		return err
-	}
-	return executors.CheckHello(h, sb.Handle().ID)
-}
-
-func reason(err error) string {
-	if f, ok := errors.AsType[*fault.Error](err); ok {
-		r, _ := f.Details["reason"].(string)
-		return r
-	}
-	return ""
+		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, servers.Of(t, dir), dir) }})
 }
 
 func TestLifeOfAContainer(t *testing.T) {
@@ -100,13 +50,13 @@ func TestLifeOfAContainer(t *testing.T) {
 	s, dir := cloudflaretest.New(t), t.TempDir()
 	e := newExecutor(t, s, dir)
 	s.Set(cloudflaretest.Knobs{LoseCreates: 1})
-	if _, err := e.Create(t.Context(), spec(t, "sbx_1")); reason(err) != "outage" {
+	if _, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_1")); hostedtest.Reason(err) != "outage" {
 		t.Errorf("a beginning that is not answered: %v", err)
 	}
 	if left := s.Names(); len(left) != 0 {
 		t.Errorf("left: %q", left)
 	}
-	one := spec(t, "sbx_1")
+	one := hostedtest.Spec(t, "sbx_1")
 	one.Network.Mode = executors.NetworkNone
 	sb, err := e.Create(t.Context(), one)
 	if err != nil {
@@ -130,7 +80,7 @@ func TestLifeOfAContainer(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Recover: %v", err)
 	}
-	if err := hello(t, again); err != nil {
+	if err := hostedtest.Hello(t, again); err != nil {
 		t.Errorf("the guest did not outlive the cut: %v", err)
 	}
 	s.Evict() // nothing is left of it
@@ -146,20 +96,20 @@ func TestTroubleInWords(t *testing.T) {
 	t.Parallel()
 	s := cloudflaretest.New(t)
 	e := newExecutor(t, s, t.TempDir())
-	list := spec(t, "sbx_list")
+	list := hostedtest.Spec(t, "sbx_list")
 	list.Network = executors.Network{Mode: executors.NetworkAllow, Allow: []string{"github.com"}}
 	if _, err := e.Create(t.Context(), list); fault.CodeOf(err) != "network_not_enforced" {
 		t.Errorf("a list that cannot be enforced: %v", err)
 	}
 	for want, knobs := range map[string]cloudflaretest.Knobs{"capacity": {NoContainer: true}, "outage": {Down: true}} {
 		s.Set(knobs)
-		if _, err := e.Create(t.Context(), spec(t, "sbx_"+want)); reason(err) != want || !strings.Contains(err.Error(), "Cloudflare") {
+		if _, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_"+want)); hostedtest.Reason(err) != want || !strings.Contains(err.Error(), "Cloudflare") {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 	set := cloudflare.Settings{URL: s.URL() + "/", APIKey: s.Key()}
 	s.Set(cloudflaretest.Knobs{Version: 7})
-	if _, err := cloudflare.Check(t.Context(), set); reason(err) != "refused" || !strings.Contains(err.Error(), "deploy it again") {
+	if _, err := cloudflare.Check(t.Context(), set); hostedtest.Reason(err) != "refused" || !strings.Contains(err.Error(), "deploy it again") {
 		t.Errorf("Check of another version: %v", err)
 	}
 	s.Set(cloudflaretest.Knobs{})
@@ -170,7 +120,7 @@ func TestTroubleInWords(t *testing.T) {
 		t.Errorf("Capabilities: %+v, %v", c, err)
 	}
 	for want, set := range map[string]cloudflare.Settings{"no_key": {URL: s.URL()}, "bad_key": {URL: s.URL(), APIKey: "x"}, "outage": {URL: "http://127.0.0.1:1", APIKey: "x"}} {
-		if _, err := cloudflare.Check(t.Context(), set); reason(err) != want {
+		if _, err := cloudflare.Check(t.Context(), set); hostedtest.Reason(err) != want {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

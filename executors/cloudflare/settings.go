@@ -5,9 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"net/url"
 	"strings"
-	"time"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/schema"
@@ -37,9 +35,7 @@ const mostMinutes = 100_000
 func Descriptor() executors.Descriptor {
 	return executors.Descriptor{
 		Kind: Kind, Label: "Cloudflare", Rank: 5, Boundary: executors.MachineBoundary, Settings: settings, Docs: "docs/cloudflare.md",
-		Idle: executors.IdleRule{Paid: func(v schema.Values) time.Duration {
-			return time.Duration(v.Number("autoShutdownIdle")) * time.Second
-		}},
+		Idle: executors.PaidIdle("autoShutdownIdle"),
 		New: func(d executors.Deps) (executors.Executor, error) {
 			return New(Config{Dir: d.Dir, GuestPath: d.GuestPath, Log: d.Log, Settings: func(ctx context.Context) (Settings, error) { return FromValues(d.Now(ctx)), nil }})
 		},
@@ -60,7 +56,7 @@ func Descriptor() executors.Descriptor {
 // settings are those of sandboxing.cloudflare.
 var settings = schema.Schema{
 	{Key: "url", Name: "url", Type: schema.Text, Address: true, Label: "Address of the worker", Example: "https://parawork-sandboxes.example.workers.dev",
-		Hint: "As `wrangler deploy` shows it. Empty: Cloudflare is off.", Check: checkURL},
+		Hint: "As `wrangler deploy` shows it. Empty: Cloudflare is off.", Check: schema.WebAddress("https://parawork-sandboxes.example.workers.dev")},
 	{Key: "apiKey", Name: "api_key", Type: schema.Secret, Label: "Key", Hint: "The one that `wrangler secret put API_KEY` was given. Kept sealed, and tried when it is saved."},
 	{Key: "cpus", Name: "cpus", Type: schema.Number, Default: 1, Min: 1, Max: 4, Label: "CPUs", Unit: "vCPU", Hint: "As the worker's instance_type says."},
 	{Key: "memoryMb", Name: "memory_mb", Type: schema.Number, Default: 6144, Min: 256, Max: 12288, Label: "Memory", Unit: "MiB", Hint: "As the worker's instance_type says."},
@@ -68,17 +64,6 @@ var settings = schema.Schema{
 		Hint: "Everything is synced first; nothing of the container stays. 0: never."},
 	{Key: "priceVcpuSecond", Type: schema.Number, Default: priceVCPU},
 	{Key: "priceGibSecond", Type: schema.Number, Default: priceGiB},
-}
-
-func checkURL(v any) string {
-	if v == "" {
-		return ""
-	}
-	u, err := url.Parse(v.(string))
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "must be an address such as https://parawork-sandboxes.example.workers.dev"
-	}
-	return ""
 }
 
 // FromValues are the settings that config.json and operators give.

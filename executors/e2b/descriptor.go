@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,9 +21,7 @@ func Descriptor() executors.Descriptor {
 		Kind: Kind, Label: "E2B", Rank: 4, Boundary: executors.MachineBoundary, Settings: settings, Docs: "docs/e2b.md",
 		Regions: []string{"apiKey", "domain", "apiUrl", "sandboxUrl", "template", "priceVcpuSecond", "priceGibSecond"},
 		Verbs:   []executors.Verb{buildVerb, listVerb},
-		Idle: executors.IdleRule{Paid: func(v schema.Values) time.Duration {
-			return time.Duration(v.Number("autoShutdownIdle")) * time.Second
-		}},
+		Idle:    executors.PaidIdle("autoShutdownIdle"),
 		New: func(d executors.Deps) (executors.Executor, error) {
 			return New(Config{Kind: d.Kind, Dir: d.Dir, GuestPath: d.GuestPath, Log: d.Log, Settings: func(ctx context.Context) (Settings, error) {
 				v := d.Now(ctx)
@@ -63,9 +59,9 @@ var settings = schema.Schema{
 		}},
 	// Plain http is taken, as by E2B's own clients: a server of one's own may be behind a proxy of its own.
 	{Key: "apiUrl", Name: "api_url", Type: schema.Text, Env: "E2B_API_URL", Address: true, Label: "Address of the API", Example: "https://api.e2b.example.com", Rare: true,
-		Hint: "Only where it is not api.<domain>.", Check: checkURL},
+		Hint: "Only where it is not api.<domain>.", Check: schema.WebAddress("https://api.e2b.app")},
 	{Key: "sandboxUrl", Name: "sandbox_url", Type: schema.Text, Env: "E2B_SANDBOX_URL", Address: true, Label: "Address of sandboxes", Example: "https://sandbox.example.com",
-		Rare: true, Hint: "Only where all are behind one.", Check: checkURL},
+		Rare: true, Hint: "Only where all are behind one.", Check: schema.WebAddress("https://api.e2b.app")},
 	{Key: "template", Name: "template", Type: schema.Text, Default: defaultTemplate, Label: "Template",
 		Hint: "What sandboxes are made from. Sizes have templates of their own, built from it.", Check: func(v any) string {
 			if !templateName.MatchString(v.(string)) {
@@ -124,17 +120,6 @@ func probe(s Settings, said string) string {
 		return ""
 	}
 	return s.APIURL
-}
-
-func checkURL(v any) string {
-	if v == "" {
-		return ""
-	}
-	u, err := url.Parse(v.(string))
-	if err != nil || !slices.Contains([]string{"http", "https"}, u.Scheme) || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "must be an address such as https://api.e2b.app"
-	}
-	return ""
 }
 
 // FromValues are the settings that config.json and operators give.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -13,25 +12,16 @@ import (
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/e2b/e2btest"
 	"github.com/parawork/parawork/executors/executortest"
+	"github.com/parawork/parawork/executors/hosted/hostedtest"
 	"github.com/parawork/parawork/internal/guestbin"
 )
 
-// guest builds the guest once.
+// guest builds the guest once. Templates of the tests hold it already, as those that were built do.
 var guest = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "parawork-guest")
+	path, err := hostedtest.Guest()
 	if err != nil {
 		return "", err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // others run it
-		return "", err
-	}
-	path := filepath.Join(dir, "parawork-guest")
-	build := exec.Command("go", "build", "-o", path, "github.com/parawork/parawork/cmd/parawork-guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", &exec.Error{Name: string(out), Err: err}
-	}
-	// Templates of the tests hold it already, as those that were built do.
 	hash, err := guestbin.Hash(path)
 	if err != nil {
 		return "", err
@@ -56,13 +46,7 @@ func guestPath(t *testing.T) string {
 	return path
 }
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := guest(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { hostedtest.Main(m) }
 
 // settings are those of a fake service.
 func settings(s *e2btest.Server) e2b.Settings {

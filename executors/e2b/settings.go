@@ -137,17 +137,7 @@ var ladder = []executors.Size{{CPUs: 1, MemoryMB: 1024}, {CPUs: 2, MemoryMB: 204
 
 // Sizes are what can be chosen, the smallest first, with prices. The settings are normal. Whether a size's template is there is not said.
 func (s Settings) Sizes() []executors.Size {
-	out := []executors.Size{{CPUs: s.CPUs, MemoryMB: int64(s.MemoryMB), Default: true}}
-	for _, l := range ladder {
-		if l.CPUs != s.CPUs { // one size a number of cores
-			out = append(out, l)
-		}
-	}
-	slices.SortFunc(out, func(a, b executors.Size) int { return a.CPUs - b.CPUs })
-	for i := range out {
-		out[i].PriceNano = s.PriceNano(out[i].CPUs, out[i].MemoryMB)
-	}
-	return out
+	return executors.SizesWith(s.CPUs, int64(s.MemoryMB), ladder, s.PriceNano)
 }
 
 // PriceNano is what an hour of a size costs, in nano-USD: E2B asks for what is allocated, whether it is used or not.

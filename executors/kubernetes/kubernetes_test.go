@@ -4,15 +4,12 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/executortest"
+	"github.com/parawork/parawork/executors/hosted/hostedtest"
 	"github.com/parawork/parawork/executors/kubernetes"
 	"github.com/parawork/parawork/executors/kubernetes/kubetest"
 	pwguest "github.com/parawork/parawork/guest"
@@ -24,40 +21,9 @@ import (
 // patience bounds every wait.
 const patience = time.Minute
 
-// guest builds the guest once.
-var guest = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "parawork-guest")
-	if err != nil {
-		return "", err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // others run it
-		return "", err
-	}
-	path := filepath.Join(dir, "parawork-guest")
-	build := exec.Command("go", "build", "-o", path, "github.com/parawork/parawork/cmd/parawork-guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", &exec.Error{Name: string(out), Err: err}
-	}
-	return path, nil
-})
+func TestMain(m *testing.M) { hostedtest.Main(m) }
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := guest(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
-
-func guestPath(t *testing.T) string {
-	t.Helper()
-	path, err := guest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
+func guestPath(t *testing.T) string { return hostedtest.GuestPath(t) }
 
 // withGuest is the image of a stand-in that holds the guest, as an image that was built for this version does.
 const withGuest = "parawork.test/agent:1"

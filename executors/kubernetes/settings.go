@@ -144,17 +144,11 @@ var ladder = []executors.Size{{CPUs: 1, MemoryMB: 2048}, {CPUs: 2, MemoryMB: 409
 
 // Sizes are what can be chosen, the smallest first, with prices. The settings are normal.
 func (s Settings) Sizes() []executors.Size {
-	out := []executors.Size{{CPUs: s.CPUs, MemoryMB: s.MemoryMB, Default: true}}
-	for _, l := range ladder {
-		if l.CPUs != s.CPUs && s.WarmPool == "" { // a pool has one size; else one size a number of cores
-			out = append(out, l)
-		}
+	others := ladder
+	if s.WarmPool != "" { // a pool has one size
+		others = nil
 	}
-	slices.SortFunc(out, func(a, b executors.Size) int { return a.CPUs - b.CPUs })
-	for i := range out {
-		out[i].PriceNano = s.PriceNano(out[i].CPUs, out[i].MemoryMB)
-	}
-	return out
+	return executors.SizesWith(s.CPUs, s.MemoryMB, others, s.PriceNano)
 }
 
 // PriceNano is what an hour of a size costs, in nano-USD.

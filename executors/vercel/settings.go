@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -54,9 +53,7 @@ const (
 func Descriptor() executors.Descriptor {
 	return executors.Descriptor{
 		Kind: Kind, Label: "Vercel Sandbox", Rank: 5, Boundary: executors.MachineBoundary, Settings: settings, Docs: "docs/vercel.md",
-		Idle: executors.IdleRule{Paid: func(v schema.Values) time.Duration {
-			return time.Duration(v.Number("autoShutdownIdle")) * time.Second
-		}},
+		Idle: executors.PaidIdle("autoShutdownIdle"),
 		New: func(d executors.Deps) (executors.Executor, error) {
 			return New(Config{Dir: d.Dir, GuestPath: d.GuestPath, Log: d.Log, Settings: func(ctx context.Context) (Settings, error) { return FromValues(d.Now(ctx)), nil }})
 		},
@@ -99,7 +96,7 @@ var settings = schema.Schema{
 		Check: matching(idOrSlug, "must be the id of a team such as team_abc")},
 	{Key: "project", Name: "project", Type: schema.Text, Env: "VERCEL_PROJECT_ID", Label: "Project", Example: "prj_…", Hint: "Sandboxes belong to a project: its id or name.",
 		Check: matching(idOrSlug, "must be the id or name of a project such as prj_abc")},
-	{Key: "apiUrl", Name: "api_url", Type: schema.Text, Address: true, Label: "Address of the API", Rare: true, Hint: "Empty for Vercel's own.", Check: checkURL},
+	{Key: "apiUrl", Name: "api_url", Type: schema.Text, Address: true, Label: "Address of the API", Rare: true, Hint: "Empty for Vercel's own.", Check: schema.WebAddress(usualAPI)},
 	{Key: "image", Name: "image", Type: schema.Text, Default: "universal", Label: "Image", Hint: "Such as universal or node:24. Empty: the runtime.",
 		Check: matching(imageName, "must name an image such as universal or node:24")},
 	{Key: "runtime", Name: "runtime", Type: schema.Choice, Default: "node24", Label: "Runtime", Rare: true, Hint: "Where no image is named.",
@@ -113,17 +110,6 @@ var settings = schema.Schema{
 		Hint: "Its disk is kept as a snapshot, and its programs end. 0: never."},
 	{Key: "priceVcpuSecond", Type: schema.Number, Default: priceVCPU},
 	{Key: "priceGibSecond", Type: schema.Number, Default: priceGiB},
-}
-
-func checkURL(v any) string {
-	if v == "" {
-		return ""
-	}
-	u, err := url.Parse(v.(string))
-	if err != nil || !slices.Contains([]string{"http", "https"}, u.Scheme) || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "must be an address such as " + usualAPI
-	}
-	return ""
 }
 
 // FromValues are the settings that config.json and operators give.

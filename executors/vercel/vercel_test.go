@@ -5,11 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,17 +14,12 @@ import (
 	"github.com/parawork/parawork/executors/hosted/hostedtest"
 	"github.com/parawork/parawork/executors/vercel"
 	"github.com/parawork/parawork/executors/vercel/verceltest"
-	"github.com/parawork/parawork/guest/client"
-	"github.com/parawork/parawork/internal/fault"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := hostedtest.Guest(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { hostedtest.Main(m) }
+
+// servers are stand-ins, by the folder of the executor that uses one.
+var servers = hostedtest.PerFolder[*verceltest.Server]{New: func(t *testing.T) *verceltest.Server { return verceltest.New(t, true) }}
 
 func settings(s *verceltest.Server) vercel.Settings {
 	return vercel.Settings{Token: s.Token(), Team: verceltest.Team, Project: verceltest.Project, APIURL: s.URL(), Image: "universal"}
@@ -36,13 +27,9 @@ func settings(s *verceltest.Server) vercel.Settings {
 
 func newExecutor(t *testing.T, s *verceltest.Server, dir string) *vercel.Executor {
 	t.Helper()
-	guest, err := hostedtest.Guest()
-	if err != nil {
-		t.Fatal(err)
-	}
 	set := settings(s)
-	e, err := vercel.New(vercel.Config{Dir: dir, GuestPath: guest, ReadyIn: 20 * time.Second, Settings: func(context.Context) (vercel.Settings, error) { return set, nil },
-		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	e, err := vercel.New(vercel.Config{Dir: dir, GuestPath: hostedtest.GuestPath(t), ReadyIn: 20 * time.Second, Settings: func(context.Context) (vercel.Settings, error) { return set, nil },
+		Log: hostedtest.Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,49 +41,11 @@ func newExecutor(t *testing.T, s *verceltest.Server, dir string) *vercel.Executo
 	return e
 }
 
-// servers are stand-ins, by the folder of the executor that uses one.
-var servers sync.Map
-
-// server is the stand-in a folder's executors use: the same one after a restart.
-func server(t *testing.T, dir string) *verceltest.Server {
-	t.Helper()
-	if s, ok := servers.Load(dir); ok {
-		return s.(*verceltest.Server)
-	}
-	s := verceltest.New(t, true)
-	servers.Store(dir, s)
-	return s
-}
-
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	hostedtest.Need(t)
 	executortest.Run(t, executortest.Config{Remote: true, Abilities: []string{"RemnantKeeper", "RunRecorder", "Sleeper"}, SandboxAbilities: []string{"Leased", "Pauser", "SinglePipe"},
-		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, server(t, dir), dir) }})
-}
-
-func spec(t *testing.T, id string) executors.Spec {
-	return executors.Spec{ID: id, TeamID: "team_1", WorkspaceID: "ws_1", Root: t.TempDir()}
-}
-
-// hello greets a sandbox's guest by way of a client of its own.
-func hello(t *testing.T, sb executors.Sandbox) error {
-	t.Helper()
-	c := client.New(client.Config{Dial: sb.Dial, Token: sb.Token(), SandboxID: sb.Handle().ID, Now: time.Now, OnePipe: true})
-	defer c.Close()
-	h, err := c.Hello(t.Context())
-	if err != nil {
-		return err
-	}
-	return executors.CheckHello(h, sb.Handle().ID)
-}
-
-func reason(err error) string {
-	if f, ok := errors.AsType[*fault.Error](err); ok {
-		r, _ := f.Details["reason"].(string)
-		return r
-	}
-	return ""
+		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, servers.Of(t, dir), dir) }})
 }
 
 func TestLifeOfASandbox(t *testing.T) {
@@ -104,14 +53,14 @@ func TestLifeOfASandbox(t *testing.T) {
 	s, dir := verceltest.New(t, false), t.TempDir()
 	e := newExecutor(t, s, dir)
 	s.Set(verceltest.Knobs{LoseCreates: 1})
-	if _, err := e.Create(t.Context(), spec(t, "sbx_1")); reason(err) != "outage" {
+	if _, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_1")); hostedtest.Reason(err) != "outage" {
 		t.Errorf("a making that is not answered: %v", err)
 	}
 	if left := s.Boxes(); len(left) != 0 {
 		t.Errorf("left: %q", left)
 	}
 	s.Set(verceltest.Knobs{CutStreams: true}) // commands are asked for their end, and for what they wrote
-	one := spec(t, "sbx_1")
+	one := hostedtest.Spec(t, "sbx_1")
 	one.Network = executors.Network{Mode: executors.NetworkAllow, Allow: []string{"github.com:443", "10.0.0.1"}}
 	sb, err := e.Create(t.Context(), one)
 	if err != nil {
@@ -125,7 +74,7 @@ func TestLifeOfASandbox(t *testing.T) {
 		_ = pipe.Close()
 	}
 	s.Set(verceltest.Knobs{})
-	if err := hello(t, sb); err != nil {
+	if err := hostedtest.Hello(t, sb); err != nil {
 		t.Errorf("the guest did not outlive the cut: %v", err)
 	}
 	name := s.Boxes()[0]
@@ -163,7 +112,7 @@ func TestLifeOfASandbox(t *testing.T) {
 	if err := p.Resume(t.Context()); err != nil {
 		t.Fatalf("Resume: %v", err)
 	}
-	if err := hello(t, sb); err != nil {
+	if err := hostedtest.Hello(t, sb); err != nil {
 		t.Errorf("after Resume: %v", err)
 	}
 	s.StopAll() // its lease ended
@@ -174,7 +123,7 @@ func TestLifeOfASandbox(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Recover: %v", err)
 	}
-	if err := hello(t, again); err != nil {
+	if err := hostedtest.Hello(t, again); err != nil {
 		t.Errorf("after Recover: %v", err)
 	}
 	s.Delete(name)
@@ -189,7 +138,7 @@ func TestTroubleInWords(t *testing.T) {
 	e := newExecutor(t, s, t.TempDir())
 	for want, knobs := range map[string]verceltest.Knobs{"payment": {Status: 402}, "quota": {Status: 429}, "outage": {Down: true}} {
 		s.Set(knobs)
-		if _, err := e.Create(t.Context(), spec(t, "sbx_"+want)); reason(err) != want || !strings.Contains(err.Error(), "Vercel") {
+		if _, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_"+want)); hostedtest.Reason(err) != want || !strings.Contains(err.Error(), "Vercel") {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -205,7 +154,7 @@ func TestTroubleInWords(t *testing.T) {
 		"outage": func(v *vercel.Settings) { v.APIURL = "http://127.0.0.1:1" }} {
 		v := set
 		change(&v)
-		if _, err := vercel.Check(t.Context(), v); reason(err) != want {
+		if _, err := vercel.Check(t.Context(), v); hostedtest.Reason(err) != want {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -217,10 +166,10 @@ func TestTroubleInWords(t *testing.T) {
 	if _, err := vercel.Check(t.Context(), vercel.Settings{OIDCToken: s.Token(), APIURL: s.URL()}); err != nil {
 		t.Errorf("Check of an OIDC token: %v", err)
 	}
-	if _, err := vercel.Check(t.Context(), vercel.Settings{OIDCToken: oidc(time.Now().Add(-time.Hour)), APIURL: s.URL()}); reason(err) != "bad_key" {
+	if _, err := vercel.Check(t.Context(), vercel.Settings{OIDCToken: oidc(time.Now().Add(-time.Hour)), APIURL: s.URL()}); hostedtest.Reason(err) != "bad_key" {
 		t.Errorf("Check of an OIDC token that has ended: %v", err)
 	}
-	if _, err := e.Create(t.Context(), spec(t, "sbx_1")); reason(err) != "bad_key" {
+	if _, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_1")); hostedtest.Reason(err) != "bad_key" {
 		t.Errorf("Create with a token that was revoked: %v", err)
 	}
 }

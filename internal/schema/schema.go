@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -49,6 +50,17 @@ type Field struct {
 	Example string // shown in an empty field
 	Options []Option
 	Rare    bool // most operators never need it
+}
+
+// WebAddress is the Check of a Text that is an address of http or https without a login, a query and a fragment, such as the example.
+func WebAddress(example string) func(any) string {
+	return func(v any) string {
+		u, err := url.Parse(v.(string))
+		if v != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
+			return "must be an address such as " + example
+		}
+		return ""
+	}
 }
 
 // Option is a value of a Choice.

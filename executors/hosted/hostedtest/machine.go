@@ -32,6 +32,9 @@ var Guest = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := os.Chmod(dir, 0o755); err != nil { // others run it
+		return "", err
+	}
 	path := filepath.Join(dir, "parawork-guest")
 	build := exec.Command("go", "build", "-o", path, "github.com/parawork/parawork/cmd/parawork-guest")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
