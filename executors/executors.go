@@ -32,6 +32,7 @@ type Capabilities struct {
 	Name      string // "This server"
 	Available bool
 	Reason    string // why it is not available, "" when it is
+	NotSetUp  bool   // it is not available because nobody said how it is reached: no fault
 	Away      bool   // it is unreachable for now; it comes back without help, and commands wait for it
 	AwaySince int64  // since when, ms UTC; 0 = not known
 	Cure      string // what to do about it

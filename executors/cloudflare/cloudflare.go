@@ -144,6 +144,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		return c, nil
 	}
 	if !set.on() {
+		c.NotSetUp = true
 		return no(troubles.Words[hosted.NoKey][0], troubles.Words[hosted.NoKey][1])
 	}
 	if missing := e.GuestMissing(); missing != "" {

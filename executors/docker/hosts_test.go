@@ -184,6 +184,24 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// A place without a host is not set up, which is no fault; one whose hosts do not answer is.
+func TestHostsThatAreNotSetUp(t *testing.T) {
+	t.Parallel()
+	var set hosts.Settings
+	e := newHosts(t, t.TempDir(), func() hosts.Settings { return set })
+	if c, err := e.Capabilities(t.Context()); err != nil || c.Available || !c.NotSetUp || c.Reason == "" {
+		t.Errorf("without a host: %+v, %v", c, err)
+	}
+	all, err := hosts.ParseHosts([]string{"build-1 ssh://root@127.0.0.1:1 SHA256:" + strings.Repeat("A", 43)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set = hosts.Settings{Hosts: all, Key: "nonsense", Image: testdocker.Image}
+	if c, err := e.Capabilities(t.Context()); err != nil || c.Available || c.NotSetUp {
+		t.Errorf("with one that does not answer: %+v, %v", c, err)
+	}
+}
+
 // A host is tried before it is kept, and what is wrong with it is said.
 func TestHostsAreTried(t *testing.T) {
 	t.Parallel()

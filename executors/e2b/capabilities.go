@@ -57,6 +57,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		return refuse(reason, cure)
 	}
 	if !set.on() {
+		c.NotSetUp = true
 		return no(words[NoKey][0], words[NoKey][1])
 	}
 	if info, err := os.Stat(e.cfg.GuestPath); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {

@@ -41,6 +41,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 	c.Sizes, c.PriceNano = set.Sizes(), set.PriceNano(set.CPUs, set.MemoryMB)
 	c.MakeMs = (set.StartWithin + 2*time.Minute).Milliseconds()
 	if !set.on() {
+		c.NotSetUp = true
 		return refuse(words[NoKey][0], words[NoKey][1])
 	}
 	if info, err := os.Stat(e.cfg.GuestPath); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {

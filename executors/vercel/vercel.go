@@ -194,7 +194,8 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		return c, nil
 	}
 	if wrong != nil {
-		_, reason, cure := troubles.Unwell(wrong)
+		why, reason, cure := troubles.Unwell(wrong)
+		c.NotSetUp = why == hosted.NoKey
 		return no(reason, cure)
 	}
 	if missing := e.GuestMissing(); missing != "" {

@@ -6990,6 +6990,9 @@ type Executor struct {
 	// Network The project's network rules are enforced
 	Network bool `json:"network"`
 
+	// NotSetUp It is not available because nobody said how it is reached, which is no fault
+	NotSetUp *bool `json:"not_set_up,omitempty"`
+
 	// OfflineSince For a member's machine that is not connected: since when. What runs there continues
 	OfflineSince *int64 `json:"offline_since,omitempty"`
 

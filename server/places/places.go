@@ -31,6 +31,9 @@ func executorOf(s choice.Option) api.Executor {
 		StartMs: s.StartMs, Start: startWords(s.StartMs), Warning: s.Warning, Allowed: s.Allowed, Forbidden: s.Forbidden,
 		PriceNanoPerHour: s.PriceNano, Default: s.Default, ChosenByDefault: s.Default, OwnDisk: s.OwnDisk, PauseFree: s.PauseFree,
 		Sizes: rest.List(s.Sizes, sizeOf), LeaseMs: s.LeaseMs, RunMs: s.RunMs, IdleMinutes: int(s.IdleAfter.Minutes()), Fallback: s.Fallback}
+	if s.NotSetUp {
+		out.NotSetUp = &s.NotSetUp
+	}
 	if runnerID != nil {
 		out.Owner, out.SharedHome, out.OfflineSince, out.Dangerous = &s.Owner.Name, &s.SharedHome, rest.Ptr(s.AwaySince), new(s.Boundary == executors.NoBoundary)
 	}

@@ -132,6 +132,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		return c, err
 	}
 	if len(all) == 0 {
+		c.NotSetUp = true
 		c.Reason, c.Cure = "no Docker host is set up", "Add a host: Settings > Places, or sandboxing.dockerhosts.hosts in config.json."
 		return c, nil
 	}

@@ -9518,6 +9518,8 @@ export interface components {
             name: string;
             /** @description The project's network rules are enforced */
             network: boolean;
+            /** @description It is not available because nobody said how it is reached, which is no fault */
+            not_set_up?: boolean;
             /**
              * Format: int64
              * @description For a member's machine that is not connected: since when. What runs there continues

@@ -17,8 +17,8 @@ interface EmptyProps {
 export function Empty({ title, children, action, top }: EmptyProps) {
   const Title = top ? "h1" : "h2";
   return (
-    <div className="grid h-full place-items-center p-6">
-      <div className="max-w-md text-center">
+    <div className="grid h-full grid-cols-1 place-items-center p-6">
+      <div className="max-w-full text-center sm:max-w-md">
         <Title className="text-title font-semibold">{title}</Title>
         {children && <div className="mt-1 text-fg2">{children}</div>}
         {action && <div className="mt-4 flex flex-wrap justify-center gap-2">{action}</div>}

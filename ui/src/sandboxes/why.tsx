@@ -1,11 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
+import { executorsQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { ago } from "@/format/time";
 import { Failure, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import type { Latencies } from "./regions";
-import { placeBody } from "./which";
+import { placeBody, placeId } from "./which";
 
 type Decision = Schemas["PlaceDecision"];
 
@@ -69,6 +70,9 @@ export function WhyNew({ projectId, place, mine }: NewProps) {
 }
 
 function Steps({ of: d }: { of: Decision }) {
+  const team = useTeam();
+  const places = useQuery(executorsQuery(team.slug)).data;
+  const nameOf = (id: string) => places?.find((p) => placeId(p) === id)?.name ?? id;
   return (
     <>
       <ol className="divide-y divide-hairline border-y border-hairline">
@@ -77,7 +81,7 @@ function Steps({ of: d }: { of: Decision }) {
             <span className="w-28 shrink-0 text-meta text-fg3">{RULES[s.rule]}</span>
             <span className={s.decided ? "min-w-0 flex-1 font-medium" : "min-w-0 flex-1 text-fg2"}>
               {s.words}
-              {s.executor && <code className="ml-1 text-meta">{s.executor}</code>}
+              {s.executor && <span className="ml-1">{nameOf(s.executor)}.</span>}
             </span>
             {s.decided && <span className="text-meta text-accent">Decided</span>}
           </li>

@@ -22,6 +22,7 @@ import {
   type Values,
   valuesOf,
 } from "./instance-api";
+import { PlaceMark } from "./place-mark";
 import { SizeTable } from "./size-table";
 
 /** The settings of one kind of place, as the server describes them; `executor` is how it does for the team. */
@@ -62,7 +63,7 @@ export function PlaceForm({ place: p, executor: x }: { place: PlaceSettings; exe
           {p.label}
           {x && (
             <span className="font-normal">
-              <Mark kind={x.available ? "done" : "failed"} word={x.available ? "Works" : "Cannot be used"} />
+              <PlaceMark of={x} />
             </span>
           )}
         </h3>

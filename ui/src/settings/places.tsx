@@ -5,7 +5,6 @@ import { api, data, type Schemas } from "@/api/client";
 import { keys } from "@/api/queries";
 import { bytes, plain, sentence } from "@/format/text";
 import { Button } from "@/kit/button";
-import { Mark } from "@/kit/mark";
 import { lazy } from "@/kit/part";
 import { SettingsForm } from "@/kit/settings/form";
 import { Failure, Skeleton } from "@/kit/states";
@@ -14,6 +13,7 @@ import { cachesQuery, placeKeys, policyQuery } from "@/sandboxes/queries";
 import { findPlace } from "@/sandboxes/which";
 import { BOUNDARIES } from "@/sandboxes/words";
 import { useMe, useTeam } from "@/state/team";
+import { PlaceMark } from "./place-mark";
 
 const InstancePlacesSettings = lazy(() => import("./instance-places"));
 const PlaceWishes = lazy(() => import("./place-people").then((m) => ({ default: m.PlaceWishes })));
@@ -61,7 +61,7 @@ function PlaceList({ places }: { places: Policy["executors"] }) {
               <span className="font-medium">{p.name}</span>
               {p.boundary_name !== p.name && <span className="text-meta text-fg3">{p.boundary_name}</span>}
               <span className="ml-auto">
-                <Mark kind={p.available ? "done" : "failed"} word={p.available ? "Works" : "Cannot be used"} />
+                <PlaceMark of={p} />
               </span>
             </p>
             {p.available ? (
