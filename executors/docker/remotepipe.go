@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -18,10 +17,9 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/guest/bridge"
-	"github.com/parawork/parawork/guest/egressbridge"
 	"github.com/parawork/parawork/guest/seal"
-	"github.com/parawork/parawork/internal/sockpath"
 )
 
 // remoteHelloIn is how long the guest in a remote container may take to say hello.
@@ -155,23 +153,6 @@ func (s *sandbox) bridge(ctx context.Context, wait time.Duration) (io.ReadWriteC
 	return sealed, nil
 }
 
-// carrier maintains the way out of a sandbox in which the gate's socket cannot be mounted.
-type carrier struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-}
-
-func (c *carrier) end() {
-	c.cancel()
-	<-c.done
-}
-
-// carrySoon and carryLate bound the delay before the way out is opened again.
-const (
-	carrySoon = 250 * time.Millisecond
-	carryLate = 10 * time.Second
-)
-
 // startCarrying opens the way out of a sandbox that has one, and keeps it open until the sandbox is shut.
 func (s *sandbox) startCarrying() {
 	s.mu.Lock()
@@ -179,44 +160,10 @@ func (s *sandbox) startCarrying() {
 	if s.rec.Gate == "" || s.way != nil || s.closed {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s.way = &carrier{cancel: cancel, done: make(chan struct{})}
-	go s.carry(ctx, s.way.done) // ends with the carrier
-}
-
-func (s *sandbox) carry(ctx context.Context, done chan<- struct{}) {
-	defer close(done)
-	pause := carrySoon
-	for ctx.Err() == nil {
-		began := time.Now()
-		p, err := s.exec(ctx, "egress-bridge", remoteGate)
-		if err == nil {
-			egressbridge.Serve(ctx, p, s.gate, s.e.cfg.Log)
-			_ = p.Close()
-		}
-		if time.Since(began) > time.Minute {
-			pause = carrySoon
-		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-		}
-		pause = min(2*pause, carryLate)
+	run := func(carry func()) bool {
+		go carry() // ends with the carrier
+		return true
 	}
-}
-
-// gate connects to the gate of the sandbox.
-func (s *sandbox) gate(ctx context.Context) (egressbridge.Conn, error) {
-	path, done, err := sockpath.Short(s.rec.Gate, filepath.Base(executors.InsideGateSock))
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
-	if err != nil {
-		return nil, err
-	}
-	return conn.(*net.UnixConn), nil
+	s.way = gate.Carry(context.Background(), run, gate.Way{Log: s.e.cfg.Log, Gate: func() string { return s.rec.Gate },
+		Open: func(ctx context.Context) (net.Conn, error) { return s.exec(ctx, "egress-bridge", remoteGate) }})
 }

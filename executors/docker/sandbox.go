@@ -16,6 +16,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/guest/reversedial"
 )
 
@@ -28,7 +29,7 @@ type sandbox struct {
 	rec      record
 
 	mu     sync.Mutex
-	way    *carrier // of the way out, where it needs a carrier
+	way    *gate.Carrier // of the way out, where it needs a carrier
 	closed bool
 }
 
@@ -64,7 +65,7 @@ func (s *sandbox) shut() {
 	s.way, s.closed = nil, true
 	s.mu.Unlock()
 	if way != nil {
-		way.end()
+		way.End()
 	}
 }
 

@@ -47,7 +47,7 @@ type sshConn struct {
 	in   *os.File
 	out  *os.File
 	once sync.Once
-	said *firstWords
+	said *FirstWords
 	done chan struct{} // closed when ssh has ended and was waited for
 }
 
@@ -62,7 +62,7 @@ func startSSH(args []string) (net.Conn, error) {
 		_ = in.Close()
 		return nil, err
 	}
-	c := &sshConn{cmd: exec.Command("ssh", args...), in: in, out: out, said: &firstWords{}, done: make(chan struct{})}
+	c := &sshConn{cmd: exec.Command("ssh", args...), in: in, out: out, said: &FirstWords{}, done: make(chan struct{})}
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirIn, theirOut, c.said
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt at the terminal is meant for this program only
 	c.cmd.WaitDelay = time.Second
@@ -129,20 +129,20 @@ func (c *sshConn) SetDeadline(t time.Time) error {
 func (c *sshConn) SetReadDeadline(t time.Time) error  { return c.out.SetReadDeadline(t) }
 func (c *sshConn) SetWriteDeadline(t time.Time) error { return c.in.SetWriteDeadline(t) }
 
-// firstWords stores the beginning of what is written to it.
-type firstWords struct {
+// FirstWords stores the beginning of what is written to it: what a program says before it ends. Safe for concurrent use.
+type FirstWords struct {
 	mu sync.Mutex
 	b  []byte
 }
 
-func (w *firstWords) Write(p []byte) (int, error) {
+func (w *FirstWords) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.b = append(w.b, p[:min(len(p), 500-len(w.b))]...)
 	return len(p), nil
 }
 
-func (w *firstWords) String() string {
+func (w *FirstWords) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return string(w.b)

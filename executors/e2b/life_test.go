@@ -472,7 +472,7 @@ func TestCapabilitiesComeWithReasons(t *testing.T) {
 		}
 		return c
 	}
-	if c := ask(e2b.Settings{}); c.Available || !strings.Contains(c.Reason, "no API key") || c.Cure == "" || len(c.Sizes) != 4 || c.PriceNano != 133_200_000 {
+	if c := ask(e2b.Settings{}); c.Available || !c.NotSetUp || !strings.Contains(c.Reason, "no API key") || c.Cure == "" || len(c.Sizes) != 4 || c.PriceNano != 133_200_000 {
 		t.Errorf("without a key: %+v", c)
 	}
 	if len(s.Requests()) != 0 {

@@ -7,15 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/guest/bridge"
-	"github.com/parawork/parawork/guest/egressbridge"
 	"github.com/parawork/parawork/guest/seal"
-	"github.com/parawork/parawork/internal/sockpath"
 )
 
 // sandbox is one sandbox, of which there is one value a process: see Executor.live.
@@ -28,7 +26,7 @@ type sandbox struct {
 	rec  record
 	over error // why there will be no other pipe
 	open map[*stream]bool
-	way  *carrier
+	way  *gate.Carrier
 }
 
 var (
@@ -160,7 +158,7 @@ func (s *sandbox) cut(why error) {
 		st.cut(why)
 	}
 	if way != nil {
-		way.end()
+		way.End()
 	}
 }
 
@@ -289,23 +287,6 @@ func (s *sandbox) reach(ctx context.Context, c *cluster) error {
 	return err
 }
 
-// carrier maintains the way out of a sandbox.
-type carrier struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-}
-
-func (c *carrier) end() {
-	c.cancel()
-	<-c.done
-}
-
-// carrySoon and carryLate bound the delay before the way out is opened again.
-const (
-	carrySoon = 250 * time.Millisecond
-	carryLate = 10 * time.Second
-)
-
 // carry opens the sandbox's way out, and keeps it open until the sandbox is shut.
 func (s *sandbox) carry() {
 	s.mu.Lock()
@@ -313,48 +294,14 @@ func (s *sandbox) carry() {
 	if s.rec.Gate == "" || s.way != nil || s.over != nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(s.e.life)
-	way := &carrier{cancel: cancel, done: make(chan struct{})}
-	if !s.e.work.Go(func() {
-		defer close(way.done)
-		s.carryOn(ctx)
-	}) {
-		cancel()
-		return
-	}
-	s.way = way
-}
-
-func (s *sandbox) carryOn(ctx context.Context) {
-	pause := carrySoon
-	for ctx.Err() == nil {
-		began := time.Now()
-		if c, err := s.e.clusterOf(ctx, s.record()); err == nil {
-			if st, err := s.e.exec(c, s.record().Pod, guestFile, "egress-bridge", egressFile); err == nil {
-				egressbridge.Serve(ctx, st, s.gate, s.e.cfg.Log)
-				_ = st.Close()
+	s.way = gate.Carry(s.e.life, s.e.work.Go, gate.Way{Log: s.e.cfg.Log, Gate: func() string { return s.record().Gate },
+		Open: func(ctx context.Context) (net.Conn, error) {
+			c, err := s.e.clusterOf(ctx, s.record())
+			if err != nil {
+				return nil, err
 			}
-		}
-		if time.Since(began) > time.Minute {
-			pause = carrySoon
-		}
-		_ = sleep(ctx, pause)
-		pause = min(2*pause, carryLate)
-	}
-}
-
-// gate connects to the gate of the sandbox.
-func (s *sandbox) gate(ctx context.Context) (egressbridge.Conn, error) {
-	path, done, err := sockpath.Short(s.record().Gate, filepath.Base(executors.InsideGateSock))
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
-	if err != nil {
-		return nil, err
-	}
-	return conn.(*net.UnixConn), nil
+			return s.e.exec(c, s.record().Pod, guestFile, "egress-bridge", egressFile)
+		}})
 }
 
 // state says how a sandbox's pod stands: running, starting, ended, or "" where it is gone.

@@ -48,7 +48,12 @@ func TestGroups(t *testing.T) {
 	if _, err = s.Set(t.Context(), "prj", []string{"tasks", "nothing"}); fault.CodeOf(err) != "tool_group_unknown" || len(store) != 0 {
 		t.Errorf("%v, stored %v", err, store)
 	}
-	all := []string{"browser", "desktop", "code", "language_servers", "artifacts", "checkpoints", "subagents", "verification", "memory", "skills", "commands"}
+	var all []string
+	for _, g := range tools.Groups() {
+		if g.Name == "commands" || !g.Off && g.Name != "tasks" {
+			all = append(all, g.Name)
+		}
+	}
 	o, err = s.Set(t.Context(), "prj", all)
 	if err != nil || o.Listed != 9 || o.Groups[0].On || !o.Groups[2].On || !maps.Equal(store["prj"], map[string]bool{"tasks": false, "commands": true}) {
 		t.Errorf("%+v, %v, stored %v", o, err, store)

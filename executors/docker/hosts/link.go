@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
+	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/safetext"
 )
@@ -265,7 +266,7 @@ type stream struct {
 	session *ssh.Session
 	in      io.WriteCloser
 	out     io.Reader
-	said    said
+	said    docker.FirstWords
 	done    chan struct{} // closed when it has ended
 	once    sync.Once
 }
@@ -354,25 +355,6 @@ func (s *stream) RemoteAddr() net.Addr             { return s.conn.client.Remote
 func (s *stream) SetDeadline(time.Time) error      { return os.ErrNoDeadline }
 func (s *stream) SetReadDeadline(time.Time) error  { return os.ErrNoDeadline }
 func (s *stream) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
-
-// said stores the beginning of what is written to it.
-type said struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-func (w *said) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.b = append(w.b, p[:min(len(p), 500-len(w.b))]...)
-	return len(p), nil
-}
-
-func (w *said) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return string(w.b)
-}
 
 // plain makes one short line of arbitrary text.
 func plain(s string) string {

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -157,7 +156,7 @@ func (s *Server) boot(ctx context.Context, b *sandbox) (m *machine, err error) {
 	m.cmd.ExtraFiles = files
 	m.cmd.Stderr = m.stderr
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := s.launcher.start(m.cmd); err != nil {
+	if err := s.launcher.Start(m.cmd); err != nil {
 		return nil, err
 	}
 	go func() {
@@ -368,35 +367,4 @@ func descendants(pid int) []int {
 		out = append(out, children[out[i]]...)
 	}
 	return out
-}
-
-// launcher starts processes from one thread that never ends before the server does: what a thread has started with --die-with-parent dies
-// with the thread.
-type launcher struct {
-	jobs chan func()
-	done chan struct{}
-}
-
-func newLauncher() *launcher {
-	l := &launcher{jobs: make(chan func()), done: make(chan struct{})}
-	go func() {
-		defer close(l.done)
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		for job := range l.jobs {
-			job()
-		}
-	}()
-	return l
-}
-
-func (l *launcher) start(cmd *exec.Cmd) error {
-	done := make(chan error, 1)
-	l.jobs <- func() { done <- cmd.Start() }
-	return <-done
-}
-
-func (l *launcher) close() {
-	close(l.jobs)
-	<-l.done
 }

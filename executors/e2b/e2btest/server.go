@@ -21,6 +21,7 @@ import (
 
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/tasks"
+	"github.com/parawork/parawork/testing/onethread"
 )
 
 // Config of a server. Its zero value is a team on the Pro plan whose sandboxes reach no network.
@@ -68,7 +69,7 @@ type Server struct {
 	ownDir     bool
 	tree       *cgroup.Tree
 	program    string
-	launcher   *launcher
+	launcher   *onethread.Launcher
 	api, proxy *http.Server
 	apiURL     string
 	sandboxURL string
@@ -144,7 +145,7 @@ func Open(cfg Config) (*Server, error) {
 	if err == nil && tree.Support().Freeze {
 		s.tree = tree
 	}
-	s.launcher = newLauncher()
+	s.launcher = onethread.New()
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
@@ -209,7 +210,7 @@ func (s *Server) Close() {
 	for _, b := range left {
 		s.end(b)
 	}
-	s.launcher.close()
+	s.launcher.Close()
 	if s.tree != nil {
 		s.tree.Clear()
 	}

@@ -10,13 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/parawork/parawork/testing/onethread"
 )
 
 // programs that containers are made with.
@@ -134,7 +135,7 @@ func (b boxSpec) makeRoot() (string, error) {
 }
 
 // start makes a container. launch starts its program.
-func (b boxSpec) start(l *launcher) (*box, error) {
+func (b boxSpec) start(l *onethread.Launcher) (*box, error) {
 	root, err := b.makeRoot()
 	if err != nil {
 		return nil, err
@@ -192,7 +193,7 @@ func (b boxSpec) start(l *launcher) (*box, error) {
 	one := &box{spec: b, cmd: exec.Command("bwrap", args...), done: make(chan struct{})}
 	one.cmd.Env, one.cmd.Stdout, one.cmd.Stderr, one.cmd.ExtraFiles = b.env, out, out, []*os.File{infoW}
 	one.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = l.start(one.cmd)
+	err = l.Start(one.cmd)
 	_ = infoW.Close()
 	if err != nil {
 		return nil, err
@@ -274,35 +275,4 @@ func (b *box) kill() {
 	default:
 		_ = syscall.Kill(b.pid, syscall.SIGKILL)
 	}
-}
-
-// launcher starts processes from one thread that never ends before the server does: what a thread has started with --die-with-parent dies
-// with the thread.
-type launcher struct {
-	jobs chan func()
-	done chan struct{}
-}
-
-func newLauncher() *launcher {
-	l := &launcher{jobs: make(chan func()), done: make(chan struct{})}
-	go func() {
-		defer close(l.done)
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		for job := range l.jobs {
-			job()
-		}
-	}()
-	return l
-}
-
-func (l *launcher) start(cmd *exec.Cmd) error {
-	done := make(chan error, 1)
-	l.jobs <- func() { done <- cmd.Start() }
-	return <-done
-}
-
-func (l *launcher) close() {
-	close(l.jobs)
-	<-l.done
 }

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/parawork/parawork/testing/onethread"
 )
 
 // Defaults of a cluster, the same as those of testing/testkubernetes.
@@ -79,7 +81,7 @@ type Server struct {
 	cert   tls.Certificate
 	ca     []byte
 	addr   string
-	runner *launcher
+	runner *onethread.Launcher
 	stop   chan struct{}
 	wg     sync.WaitGroup
 
@@ -156,7 +158,7 @@ func Open(cfg Config) (*Server, error) {
 	s.cert = made.TLS.Certificates[0]
 	s.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made.Certificate().Raw})
 	made.Close()
-	s.runner = newLauncher()
+	s.runner = onethread.New()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -230,7 +232,7 @@ func (s *Server) Close() {
 		<-p.done
 	}
 	s.wg.Wait()
-	s.runner.close()
+	s.runner.Close()
 	if s.ownDir {
 		_ = os.RemoveAll(s.dir)
 	}
