@@ -54,6 +54,18 @@ func (s *Server) classOf(o object) *StorageClassConfig {
 	return nil
 }
 
+// onHost reports whether a claim's volume is a folder of the node.
+func (s *Server) onHost(ns, name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.store[key{"persistentvolumeclaims", ns, name}]
+	if c == nil {
+		return false
+	}
+	class := s.classOf(c.obj)
+	return class != nil && class.Host
+}
+
 // provision makes a claim's volume. The caller holds mu.
 func (s *Server) provision(k key) {
 	dir := s.claimDir(k.ns, k.name)

@@ -34,7 +34,7 @@ func TestKubernetesAnswersAlike(t *testing.T) {
 		testkubernetes.Skip(t, err)
 	}
 	t.Cleanup(n.Stop)
-	_, c := standIn(t, kubetest.Config{})
+	_, c := standIn(t, kubetest.Config{StorageClasses: []kubetest.StorageClassConfig{{Name: kubetest.StorageClass, Host: true}}})
 	real := clusterOf(t, n.Kubeconfig, testkubernetes.Image)
 	for _, r := range refusals {
 		if got, want := plain(r.ask(c)), plain(r.ask(real)); got != want {

@@ -625,8 +625,11 @@ func (p *podRun) volume(v volume) (mounted, error) {
 		}
 		return mounted{from: dir}, p.own(dir, 0o777)
 	case v.PersistentVolumeClaim != nil:
-		dir := p.s.claimDir(p.key.ns, v.PersistentVolumeClaim.ClaimName)
-		return mounted{from: dir, readOnly: v.PersistentVolumeClaim.ReadOnly}, p.own(dir, 0o777)
+		m := mounted{from: p.s.claimDir(p.key.ns, v.PersistentVolumeClaim.ClaimName), readOnly: v.PersistentVolumeClaim.ReadOnly}
+		if p.s.onHost(p.key.ns, v.PersistentVolumeClaim.ClaimName) {
+			return m, nil
+		}
+		return m, p.own(m.from, 0o777)
 	case v.Secret != nil, v.ConfigMap != nil:
 		ref, name := v.Secret, ""
 		if ref != nil {

@@ -71,6 +71,7 @@ type StorageClassConfig struct {
 	Default  bool
 	WaitsFor bool // a volume is made when a pod wants it
 	Unable   bool // no volume is ever made
+	Host     bool // volumes are folders of the node (hostPath), which are not given to a pod's group
 }
 
 // Server is a cluster.
