@@ -145,7 +145,7 @@ test-kubernetes:
 ## test-places: every place passes the whole conformance suite, also those that services elsewhere make
 .PHONY: test-places
 test-places: $(GUEST)
-	@PARAWORK_TEST_PLACES=1 $(GO) test -race -timeout 30m ./executors/... -run Conformance -count=1
+	@PARAWORK_TEST_PLACES=1 $(GO) test -race -timeout 30m ./executors/... -run "Conformance|Faults" -count=1
 
 ## test-kills: a long task of Parawork's own agent, with 50 kills of the server at random moments
 .PHONY: test-kills

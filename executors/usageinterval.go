@@ -29,7 +29,7 @@ const (
 	ByHeartbeat StopSource = "heartbeat" // nobody: it was last known to run then
 )
 
-// Ran is an executor's own record of a sandbox's latest run. Times are ms UTC by the executor's clock, 0 = unknown, or not yet.
+// Ran is an executor's own record of a sandbox's latest run. Times are ms UTC by this server's clock, 0 = unknown, or not yet.
 type Ran struct {
 	BeganAt int64
 	EndedAt int64 // when it was paused or ended

@@ -21,8 +21,12 @@ var servers = hostedtest.PerFolder[*boxlitetest.Server]{New: func(t *testing.T) 
 
 func newExecutor(t *testing.T, s *boxlitetest.Server, dir string) *boxlite.Executor {
 	t.Helper()
-	key := s.Key()
-	e, err := boxlite.New(boxlite.Config{Dir: dir, GuestPath: hostedtest.GuestPath(t), ReadyIn: 20 * time.Second,
+	return newAt(t, s, s.Key(), dir, time.Now)
+}
+
+func newAt(t *testing.T, s *boxlitetest.Server, key, dir string, now func() time.Time) *boxlite.Executor {
+	t.Helper()
+	e, err := boxlite.New(boxlite.Config{Dir: dir, GuestPath: hostedtest.GuestPath(t), ReadyIn: 20 * time.Second, Now: now,
 		Settings: func(context.Context) (boxlite.Settings, error) {
 			return boxlite.Settings{URL: s.URL(), APIKey: key}, nil
 		},
@@ -43,6 +47,26 @@ func TestConformance(t *testing.T) {
 	hostedtest.Need(t)
 	executortest.Run(t, executortest.Config{Remote: true, Abilities: []string{"RemnantKeeper", "Sleeper"}, SandboxAbilities: []string{"Pauser", "SinglePipe"},
 		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, servers.Of(t, dir), dir) }})
+}
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	hostedtest.Need(t)
+	executortest.Faults(t, func(t *testing.T) executortest.Service {
+		s := boxlitetest.New(t, true)
+		key := s.Key()
+		breaks := func(k boxlitetest.Knobs) func() { return func() { s.Set(k) } }
+		return executortest.Service{Left: s.Boxes, Restart: s.Restart, Disks: s.Dir(), Lose: breaks(boxlitetest.Knobs{LoseCreates: 1}),
+			Executor: func(t *testing.T, dir string, now func() time.Time) executors.Executor {
+				return newAt(t, s, key, dir, now)
+			},
+			Refuse: map[string]func(){"bad_key": s.Revoke, "quota": breaks(boxlitetest.Knobs{Full: true}), "outage": breaks(boxlitetest.Knobs{Down: true}),
+				"image_missing": breaks(boxlitetest.Knobs{MissingImages: []string{"node:20-slim"}})},
+			Ends: map[string]executortest.End{"removed there": {Do: func() { s.Vanish(s.Boxes()[0]) }, Says: "BoxLite no longer has it"},
+				"stopped there": {Do: s.Restart, Kept: true}},
+			Cut:  func(d time.Duration) { s.Set(boxlitetest.Knobs{CutAfter: d}) },
+			Heal: func() { s.Set(boxlitetest.Knobs{}); s.SetKey(key) }}
+	})
 }
 
 func TestLostAnswersLeaveNoBox(t *testing.T) {

@@ -32,6 +32,7 @@ const workerVersion = 1
 type client struct {
 	set Settings // normal
 	api *hosted.API
+	now func() time.Time
 
 	mu      sync.Mutex
 	asked   time.Time
@@ -40,8 +41,8 @@ type client struct {
 
 var _ hosted.Service = (*client)(nil)
 
-func newClient(set Settings) *client {
-	return &client{set: set, api: hosted.NewAPI(hosted.API{Service: "Cloudflare", Base: set.URL + "/v1", Token: set.APIKey})}
+func newClient(set Settings, now func() time.Time) *client {
+	return &client{set: set, api: hosted.NewAPI(hosted.API{Service: "Cloudflare", Base: set.URL + "/v1", Token: set.APIKey, Now: now}), now: now}
 }
 
 // askedFor is how long it holds that the key is taken.
@@ -52,7 +53,7 @@ func (c *client) check(ctx context.Context) error {
 	c.mu.Lock()
 	asked, refused := c.asked, c.refused
 	c.mu.Unlock()
-	if !asked.IsZero() && time.Since(asked) < askedFor {
+	if !asked.IsZero() && c.now().Sub(asked) < askedFor {
 		return refused
 	}
 	var about struct {
@@ -65,7 +66,7 @@ func (c *client) check(ctx context.Context) error {
 	}
 	if ctx.Err() == nil {
 		c.mu.Lock()
-		c.asked, c.refused = time.Now(), err
+		c.asked, c.refused = c.now(), err
 		c.mu.Unlock()
 	}
 	return err
@@ -87,7 +88,7 @@ type row struct {
 }
 
 func (c *client) machine(r row) hosted.Machine {
-	return hosted.Machine{ID: r.Name, Name: r.Name, State: hosted.Running, CPUs: c.set.CPUs, MemoryMB: int64(c.set.MemoryMB), BeganAt: r.Began, EndedAt: r.Ended}
+	return hosted.Machine{ID: r.Name, Name: r.Name, State: hosted.Running, CPUs: c.set.CPUs, MemoryMB: int64(c.set.MemoryMB), BeganAt: c.api.Clock.Ours(r.Began), EndedAt: c.api.Clock.Ours(r.Ended)}
 }
 
 func at(name, rest string) string { return "/sandboxes/" + url.PathEscape(name) + rest }

@@ -8,6 +8,7 @@ package cloudflare
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -70,7 +71,7 @@ func New(cfg Config) (*Executor, error) {
 			set, err := cfg.Settings(ctx)
 			return set.on(), err
 		},
-		Wrap: func(s *hosted.Sandbox) executors.Sandbox { return sandbox{s} }})
+		Wrap: func(s *hosted.Sandbox) executors.Sandbox { return sandbox{s, e} }})
 	return e, err
 }
 
@@ -97,13 +98,16 @@ func (e *Executor) client(ctx context.Context) (*client, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.now == nil || e.now.set != set {
-		e.now = newClient(set)
+		e.now = newClient(set, e.cfg.Now)
 	}
 	return e.now, nil
 }
 
 // sandbox is one sandbox.
-type sandbox struct{ *hosted.Sandbox }
+type sandbox struct {
+	*hosted.Sandbox
+	e *Executor
+}
 
 // Extend lets the container live for d more.
 func (s sandbox) Extend(ctx context.Context, d time.Duration) (executors.Lease, error) {
@@ -114,12 +118,15 @@ func (s sandbox) Extend(ctx context.Context, d time.Duration) (executors.Lease, 
 	if err != nil {
 		return executors.Lease{}, fmt.Errorf("extending the sandbox's lease: %w", s.InWords(err))
 	}
-	return executors.Lease{EndsAt: time.Now().Add(d).UnixMilli()}, nil
+	return executors.Lease{EndsAt: s.e.cfg.Now().Add(d).UnixMilli()}, nil
 }
 
 // Ran returns when the container ran, as the worker knows it.
 func (e *Executor) Ran(ctx context.Context, h executors.Handle) (executors.Ran, error) {
 	m, err := e.Latest(ctx, h)
+	if m.EndedAt > 0 && errors.Is(err, executors.ErrGone) { // the worker still knows when
+		err = nil
+	}
 	return executors.Ran{BeganAt: m.BeganAt, EndedAt: m.EndedAt}, err
 }
 
@@ -171,7 +178,7 @@ func Check(ctx context.Context, set Settings) (string, error) {
 	if set = set.normal(); !set.on() {
 		return "", troubles.Only(nil, hosted.NoKey)
 	}
-	c := newClient(set)
+	c := newClient(set, time.Now)
 	c.api.Again = -1
 	defer c.api.Close()
 	err := c.check(ctx)

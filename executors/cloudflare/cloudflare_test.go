@@ -2,7 +2,6 @@ package cloudflare_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -22,11 +21,13 @@ var servers = hostedtest.PerFolder[*cloudflaretest.Server]{New: func(t *testing.
 
 func newExecutor(t *testing.T, s *cloudflaretest.Server, dir string) *cloudflare.Executor {
 	t.Helper()
-	e, err := cloudflare.New(cloudflare.Config{Dir: dir, GuestPath: hostedtest.GuestPath(t), ReadyIn: 20 * time.Second,
-		Settings: func(context.Context) (cloudflare.Settings, error) {
-			return cloudflare.Settings{URL: s.URL(), APIKey: s.Key()}, nil
-		},
-		Log: hostedtest.Log(t)})
+	return newAt(t, cloudflare.Settings{URL: s.URL(), APIKey: s.Key()}, dir, time.Now)
+}
+
+func newAt(t *testing.T, set cloudflare.Settings, dir string, now func() time.Time) *cloudflare.Executor {
+	t.Helper()
+	e, err := cloudflare.New(cloudflare.Config{Dir: dir, GuestPath: hostedtest.GuestPath(t), ReadyIn: 20 * time.Second, Now: now,
+		Settings: func(context.Context) (cloudflare.Settings, error) { return set, nil }, Log: hostedtest.Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,17 +46,28 @@ func TestConformance(t *testing.T) {
 		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, servers.Of(t, dir), dir) }})
 }
 
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	hostedtest.Need(t)
+	executortest.Faults(t, func(t *testing.T) executortest.Service {
+		s := cloudflaretest.New(t)
+		key := s.Key()
+		breaks := func(k cloudflaretest.Knobs) func() { return func() { s.Set(k) } }
+		return executortest.Service{Left: s.Names, Disks: s.Dir(), Lose: breaks(cloudflaretest.Knobs{LoseCreates: 1}),
+			Executor: func(t *testing.T, dir string, now func() time.Time) executors.Executor {
+				return newAt(t, cloudflare.Settings{URL: s.URL(), APIKey: key}, dir, now)
+			},
+			Refuse: map[string]func(){"bad_key": func() { s.SetKey("another") }, "capacity": breaks(cloudflaretest.Knobs{NoContainer: true}), "outage": breaks(cloudflaretest.Knobs{Down: true})},
+			Ends:   map[string]executortest.End{"it was moved": {Do: s.Evict, Says: "Cloudflare no longer has it"}}, // nothing is left of it
+			Cut:    func(d time.Duration) { s.Set(cloudflaretest.Knobs{CutAfter: d}) },
+			Heal:   func() { s.Set(cloudflaretest.Knobs{}); s.SetKey(key) }}
+	})
+}
+
 func TestLifeOfAContainer(t *testing.T) {
 	t.Parallel()
-	s, dir := cloudflaretest.New(t), t.TempDir()
-	e := newExecutor(t, s, dir)
-	s.Set(cloudflaretest.Knobs{LoseCreates: 1})
-	if _, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_1")); hostedtest.Reason(err) != "outage" {
-		t.Errorf("a beginning that is not answered: %v", err)
-	}
-	if left := s.Names(); len(left) != 0 {
-		t.Errorf("left: %q", left)
-	}
+	s := cloudflaretest.New(t)
+	e := newExecutor(t, s, t.TempDir())
 	one := hostedtest.Spec(t, "sbx_1")
 	one.Network.Mode = executors.NetworkNone
 	sb, err := e.Create(t.Context(), one)
@@ -65,27 +77,9 @@ func TestLifeOfAContainer(t *testing.T) {
 	if s.Internet(s.Names()[0]) {
 		t.Error("a workspace without network reaches the internet")
 	}
-	if l, err := sb.(executors.Leased).Extend(t.Context(), cloudflare.Lease); err != nil || time.Until(time.UnixMilli(l.EndsAt)) < cloudflare.Lease-time.Minute {
-		t.Errorf("Extend: %+v, %v", l, err)
-	}
-	s.Set(cloudflaretest.Knobs{CutAfter: 20 * time.Millisecond})
-	if pipe, err := sb.Dial(t.Context()); err == nil {
-		if _, err := pipe.Read(make([]byte, 1)); err == nil {
-			t.Error("a pipe that was cut was read")
-		}
-		_ = pipe.Close()
-	}
-	s.Set(cloudflaretest.Knobs{})
-	again, err := newExecutor(t, s, dir).Recover(t.Context(), sb.Handle())
-	if err != nil {
-		t.Fatalf("Recover: %v", err)
-	}
-	if err := hostedtest.Hello(t, again); err != nil {
-		t.Errorf("the guest did not outlive the cut: %v", err)
-	}
-	s.Evict() // nothing is left of it
-	if _, err := e.Recover(t.Context(), sb.Handle()); !errors.Is(err, executors.ErrGone) || !strings.Contains(err.Error(), "Cloudflare no longer has it") {
-		t.Errorf("Recover of a container that has ended: %v", err)
+	s.Evict()
+	if at, err := e.Ran(t.Context(), sb.Handle()); err != nil || at.EndedAt < at.BeganAt || at.BeganAt == 0 {
+		t.Errorf("Ran of a container that has ended: %+v, %v", at, err)
 	}
 	if _, err := sb.(executors.Leased).Extend(t.Context(), time.Minute); err == nil {
 		t.Error("the lease of a container that has ended was extended")
@@ -100,12 +94,6 @@ func TestTroubleInWords(t *testing.T) {
 	list.Network = executors.Network{Mode: executors.NetworkAllow, Allow: []string{"github.com"}}
 	if _, err := e.Create(t.Context(), list); fault.CodeOf(err) != "network_not_enforced" {
 		t.Errorf("a list that cannot be enforced: %v", err)
-	}
-	for want, knobs := range map[string]cloudflaretest.Knobs{"capacity": {NoContainer: true}, "outage": {Down: true}} {
-		s.Set(knobs)
-		if _, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_"+want)); hostedtest.Reason(err) != want || !strings.Contains(err.Error(), "Cloudflare") {
-			t.Errorf("%s: %v", want, err)
-		}
 	}
 	set := cloudflare.Settings{URL: s.URL() + "/", APIKey: s.Key()}
 	s.Set(cloudflaretest.Knobs{Version: 7})

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/parawork/parawork/executors/serviceclock"
 )
 
 const (
@@ -37,10 +39,12 @@ type plane struct {
 	http  *http.Client
 	wait  func(context.Context, time.Duration) error
 	first atomic.Bool // it knows the first version only
+	now   func() time.Time
+	clock serviceclock.Clock
 }
 
 func newPlane(set Settings, client *http.Client) *plane {
-	return &plane{set: set, http: client, wait: sleep}
+	return &plane{set: set, http: client, wait: sleep, now: time.Now}
 }
 
 // newHTTP makes the client for both planes. It has no timeout of its own: streams last.
@@ -187,7 +191,7 @@ func (p *plane) once(ctx context.Context, q ask, body []byte) (int, http.Header,
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := p.http.Do(req)
+	resp, err := p.clock.Do(p.http, req, p.now)
 	if err != nil {
 		return 0, nil, fmt.Errorf("asking E2B (%s %s): %w", q.method, q.path, lost(ctx, err))
 	}

@@ -179,6 +179,7 @@ func (e *Executor) account(ctx context.Context) (*account, error) {
 	if a == nil || !a.set.same(set) {
 		client := e.cfg.HTTP(set)
 		a = &account{set: set, http: client, plane: newPlane(set, client), ways: make(map[string]*inputWay), templates: make(map[string]known)}
+		a.plane.now = e.cfg.Now
 		e.now = a
 	} else if a.set.Template != set.Template || a.set.CPUs != set.CPUs || a.set.MemoryMB != set.MemoryMB || a.set.MaxRun != set.MaxRun ||
 		a.set.PriceVCPU != set.PriceVCPU || a.set.PriceGiB != set.PriceGiB {

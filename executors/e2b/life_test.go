@@ -151,33 +151,37 @@ func TestASandboxIsSafeAndNamedAndTellsNoSecret(t *testing.T) {
 	}
 }
 
-func TestALostAnswerLeavesNoSandbox(t *testing.T) {
+func TestFaults(t *testing.T) {
 	t.Parallel()
-	s := e2btest.New(t, withGuest(t, e2btest.Config{}))
-	e := newExecutor(t, s, t.TempDir(), func(c *e2b.Config) {
+	executortest.Faults(t, func(t *testing.T) executortest.Service {
+		dir := t.TempDir()
+		s := e2btest.New(t, withGuest(t, e2btest.Config{Dir: dir}))
 		set := settings(s)
-		set.RequestTimeout = 3 * time.Second
-		c.Settings = func(context.Context) (e2b.Settings, error) { return set, nil }
+		set.RequestTimeout, set.Retries = 20*time.Second, 1
+		left := func() (ids []string) {
+			for _, b := range s.All() {
+				ids = append(ids, b.ID)
+			}
+			return ids
+		}
+		return executortest.Service{Disks: dir, Left: left, Lose: func() { s.LoseCreateAnswers(1) },
+			Executor: func(t *testing.T, dir string, now func() time.Time) executors.Executor {
+				return newExecutor(t, s, dir, func(c *e2b.Config) {
+					c.Now, c.Settings = now, func(context.Context) (e2b.Settings, error) { return set, nil }
+				})
+			},
+			Refuse: map[string]func(){"bad_key": func() { s.SetKey("e2b_" + strings.Repeat("f", 40)) }, "quota": func() { s.SetPlan(e2btest.Plan{Concurrent: 1}) }, "capacity": s.Outage,
+				"template_missing": func() { s.RemoveTemplate("parawork-base") }},
+			Ends:   map[string]executortest.End{"its machine died": {Do: func() { s.Crash(left()[0]) }, Says: "E2B"}, "its lease ended": {Do: func() { s.Expire(left()[0]) }, Kept: true}},
+			CutNow: func() { s.CutStreams("") },
+			Heal: func() {
+				s.Heal()
+				s.SetKey(set.APIKey)
+				s.SetPlan(e2btest.Plan{})
+				s.RemoveTemplate("parawork-base")
+				s.AddTemplate(e2btest.Template{Name: "parawork-base", CPUs: 2, MemoryMB: 2048})
+			}}
 	})
-	s.LoseCreateAnswers(1)
-	spec := executors.Spec{ID: id.New("sbx"), TeamID: "t", WorkspaceID: "w", Root: executortest.GitRoot(t)}
-	if _, err := e.Create(t.Context(), spec); fault.CodeOf(err) != "place_cannot_serve" {
-		t.Errorf("Create: %v", err)
-	}
-	if all := s.All(); len(all) != 0 {
-		t.Errorf("left at E2B: %+v", all)
-	}
-	if list, err := e.List(t.Context()); err != nil || len(list) != 0 {
-		t.Errorf("List: %+v, %v", list, err)
-	}
-	// The same id again is no trouble.
-	sb, err := e.Create(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sb.Destroy(t.Context()); err != nil || len(s.All()) != 0 {
-		t.Errorf("Destroy: %v, %+v", err, s.All())
-	}
 }
 
 func TestEveryCutIsSurvivedAndNothingIsLost(t *testing.T) {

@@ -38,10 +38,10 @@ func (e *Executor) Ran(ctx context.Context, h executors.Handle) (executors.Ran, 
 	}
 	var out executors.Ran
 	if !d.Started.IsZero() {
-		out.BeganAt = d.Started.UnixMilli()
+		out.BeganAt = a.plane.clock.Ours(d.Started.UnixMilli())
 	}
 	if d.State == statePaused && !d.Ends.IsZero() {
-		out.EndedAt = d.Ends.UnixMilli()
+		out.EndedAt = a.plane.clock.Ours(d.Ends.UnixMilli())
 	}
 	return out, nil
 }

@@ -381,7 +381,7 @@ func (s *sandbox) Extend(ctx context.Context, d time.Duration) (executors.Lease,
 	if gerr != nil || at.Ends.IsZero() {
 		return l, fmt.Errorf("extending the sandbox's lease: %w", inWords(err, a.set, 0, 0))
 	}
-	l.EndsAt = at.Ends.UnixMilli()
+	l.EndsAt = a.plane.clock.Ours(at.Ends.UnixMilli())
 	l.RunEndsAt = l.EndsAt
 	return l, nil
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/parawork/parawork/executors/serviceclock"
 )
 
 const (
@@ -35,12 +37,18 @@ type API struct {
 	Token   string
 	Query   url.Values // goes along with every request
 	Again   int        // how often a question is asked again; 0 = 3, negative = never
+	Now     func() time.Time
+	Clock   *serviceclock.Clock // the service's, learned from its answers; NewAPI makes one
 
 	http *http.Client
 }
 
 // NewAPI makes a client. It asks nobody.
 func NewAPI(a API) *API {
+	if a.Now == nil {
+		a.Now = time.Now
+	}
+	a.Clock = &serviceclock.Clock{}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
@@ -145,7 +153,7 @@ func (a *API) once(ctx context.Context, q Ask, body []byte) (*http.Response, err
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := a.http.Do(req)
+	resp, err := a.Clock.Do(a.http, req, a.Now)
 	if err != nil {
 		return nil, fmt.Errorf("asking %s (%s %s): %w", a.Service, q.Method, q.Path, Lost(ctx, err))
 	}

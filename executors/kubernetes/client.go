@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/parawork/parawork/executors/serviceclock"
 )
 
 // maxAnswer bounds what is read of one answer.
@@ -26,6 +28,7 @@ type cluster struct {
 	cfg  *rest.Config
 	http *http.Client
 	base *url.URL
+	now  func() time.Time
 
 	*asked
 }
@@ -38,7 +41,8 @@ type asked struct {
 	policyAt time.Time // when the network policy was last seen
 	leaks    string    // what a pod reached although no policy lets it; "" = nothing was seen
 	tried    bool      // a pod was asked what it reaches
-	runtime  string    // the handler of the runtime class, as last read
+	clock    serviceclock.Clock
+	runtime  string // the handler of the runtime class, as last read
 }
 
 // apiError is an answer that refuses.
@@ -66,7 +70,7 @@ func isStatus(err error, code int) bool {
 }
 
 // open makes the client for settings, which are normal.
-func open(set Settings) (*cluster, error) {
+func open(set Settings, now func() time.Time) (*cluster, error) {
 	cfg, err := set.restConfig()
 	if err != nil {
 		return nil, err
@@ -79,7 +83,7 @@ func open(set Settings) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{set: set, cfg: cfg, http: client, base: base, asked: &asked{}}, nil
+	return &cluster{set: set, cfg: cfg, http: client, base: base, now: now, asked: &asked{}}, nil
 }
 
 // cluster returns the client for the settings as they are now. Without a cluster it is an error with the reason no_key.
@@ -98,15 +102,15 @@ func (e *Executor) cluster(ctx context.Context) (*cluster, error) {
 	defer e.mu.Unlock()
 	switch c := e.now; {
 	case c == nil || c.set.connection() != set.connection():
-		c, err := open(set)
+		c, err := open(set, e.cfg.Now)
 		if err != nil {
 			return nil, cannotUse(err)
 		}
 		e.now = c
 	case c.set.Namespace != set.Namespace || c.set.RuntimeClass != set.RuntimeClass:
-		e.now = &cluster{set: set, cfg: c.cfg, http: c.http, base: c.base, asked: &asked{}}
+		e.now = &cluster{set: set, cfg: c.cfg, http: c.http, base: c.base, now: c.now, asked: &asked{}}
 	case c.set != set:
-		e.now = &cluster{set: set, cfg: c.cfg, http: c.http, base: c.base, asked: c.asked}
+		e.now = &cluster{set: set, cfg: c.cfg, http: c.http, base: c.base, now: c.now, asked: c.asked}
 	}
 	return e.now, nil
 }
@@ -215,7 +219,7 @@ func (c *cluster) send(ctx context.Context, a ask) (*http.Response, error) {
 	if a.patch {
 		req.Header.Set("Content-Type", "application/merge-patch+json")
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.clock.Do(c.http, req, c.now)
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 			return nil, context.Cause(ctx)

@@ -116,7 +116,7 @@ func Check(ctx context.Context, set Settings) (string, error) {
 	}
 	var c *cluster
 	if err == nil {
-		c, err = open(set)
+		c, err = open(set, time.Now)
 	}
 	if err != nil {
 		return "", only(err, BadKey, "These settings cannot be used: "+line(err.Error(), 500), "Fix them.")

@@ -261,7 +261,7 @@ func (e *Executor) Asleep(ctx context.Context, h executors.Handle) (bool, error)
 		return false, err
 	}
 	if !rec.Paused { // nobody here did that
-		rec.Paused, rec.Ended, rec.Why = true, endedAt(p), e.endOf(rec, p)
+		rec.Paused, rec.Ended, rec.Why = true, c.endedAt(p), e.endOf(rec, p)
 		if s := e.known(h.ID); s != nil {
 			s.cut(errAsleep)
 			err = s.keep(func(r *record) { r.Paused, r.Ended, r.Why = true, rec.Ended, rec.Why })
@@ -379,12 +379,12 @@ func (e *Executor) Sweep(_ context.Context, sandboxID string) error {
 }
 
 // endedAt is when a pod ended, ms UTC; 0 = it does not say.
-func endedAt(p pod) int64 {
+func (c *cluster) endedAt(p pod) int64 {
 	if s := p.container(); s != nil && s.State.Terminated != nil && s.State.Terminated.FinishedAt != nil {
-		return s.State.Terminated.FinishedAt.UnixMilli()
+		return c.clock.Ours(s.State.Terminated.FinishedAt.UnixMilli())
 	}
 	if p.Metadata.DeletionTimestamp != nil {
-		return p.Metadata.DeletionTimestamp.UnixMilli()
+		return c.clock.Ours(p.Metadata.DeletionTimestamp.UnixMilli())
 	}
 	return 0
 }
@@ -415,13 +415,13 @@ func (e *Executor) Ran(ctx context.Context, h executors.Handle) (executors.Ran, 
 	}
 	if s := p.container(); s != nil {
 		if r := s.State.Running; r != nil && r.StartedAt != nil {
-			out.BeganAt = r.StartedAt.UnixMilli()
+			out.BeganAt = c.clock.Ours(r.StartedAt.UnixMilli())
 		}
 		if t := s.State.Terminated; t != nil && t.StartedAt != nil {
-			out.BeganAt = t.StartedAt.UnixMilli()
+			out.BeganAt = c.clock.Ours(t.StartedAt.UnixMilli())
 		}
 	}
-	if at := endedAt(p); at != 0 {
+	if at := c.endedAt(p); at != 0 {
 		out.EndedAt = at
 	}
 	return out, nil

@@ -30,16 +30,21 @@ const withGuest = "parawork.test/agent:1"
 
 func newServer(t *testing.T, cfg kubetest.Config) *kubetest.Server {
 	t.Helper()
+	if cfg.Images == nil {
+		cfg.Images = map[string]kubetest.Image{}
+	}
+	cfg.Images[withGuest] = guestImage(t)
+	return kubetest.New(t, cfg)
+}
+
+func guestImage(t *testing.T) kubetest.Image {
+	t.Helper()
 	path := guestPath(t)
 	hash, err := guestbin.Hash(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Images == nil {
-		cfg.Images = map[string]kubetest.Image{}
-	}
-	cfg.Images[withGuest] = kubetest.Image{Files: map[string]string{kubernetes.ImageGuest + hash: path}}
-	return kubetest.New(t, cfg)
+	return kubetest.Image{Files: map[string]string{kubernetes.ImageGuest + hash: path}}
 }
 
 func settings(s *kubetest.Server) kubernetes.Settings {
@@ -50,14 +55,16 @@ func settings(s *kubetest.Server) kubernetes.Settings {
 // newExecutor makes an executor over a stand-in.
 func newExecutor(t *testing.T, s *kubetest.Server, dir string, change func(*kubernetes.Settings)) *kubernetes.Executor {
 	t.Helper()
-	usual := settings(s)
-	e, err := kubernetes.New(kubernetes.Config{Dir: dir, GuestPath: guestPath(t), Settings: func(context.Context) (kubernetes.Settings, error) {
-		set := usual
-		if change != nil {
-			change(&set)
-		}
-		return set, nil
-	}, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	set := settings(s)
+	if change != nil {
+		change(&set)
+	}
+	return newAt(t, set, dir, time.Now)
+}
+
+func newAt(t *testing.T, set kubernetes.Settings, dir string, now func() time.Time) *kubernetes.Executor {
+	t.Helper()
+	e, err := kubernetes.New(kubernetes.Config{Dir: dir, GuestPath: guestPath(t), Now: now, Settings: func(context.Context) (kubernetes.Settings, error) { return set, nil }, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}

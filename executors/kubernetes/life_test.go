@@ -6,18 +6,16 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/kubernetes"
 	"github.com/parawork/parawork/executors/kubernetes/kubetest"
-	pwguest "github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/schema"
 )
 
@@ -61,42 +59,6 @@ func TestPausedFilesStayAndProgramsEnd(t *testing.T) {
 	}
 }
 
-// However a pod ends, its files stay, and the cause is the cluster's.
-func TestWhyAPodEndedIsSaidAndItsFilesStay(t *testing.T) {
-	for name, c := range map[string]struct {
-		end  func(*place)
-		says string
-	}{
-		"out of memory": {func(p *place) { p.s.OOMKill(p.pod()) }, "OOMKilled"},
-		"a full node":   {func(p *place) { p.s.Evict(p.pod(), "") }, "low on resource: memory"},
-		"a drained node": {func(p *place) {
-			p.s.Drain("node-1")
-			soon(p.t, "the pod is gone", func() bool { return len(p.s.Pods()) == 0 })
-			p.s.Cordon("node-1", false)
-		}, "drained"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newPlace(t, kubetest.Config{}, nil)
-			p.run("echo kept > file")
-			c.end(p)
-			soon(t, "it is asleep", func() bool {
-				still, err := p.e.Asleep(p.ctx, p.sb.Handle())
-				if err != nil {
-					t.Fatalf("Asleep: %v", err)
-				}
-				return still
-			})
-			if why := p.e.AsleepBecause(p.spec.ID); !strings.Contains(why, c.says) {
-				t.Errorf("it is asleep because: %q", why)
-			}
-			p.recover(newExecutor(t, p.s, p.dir, nil)) // the server was started again meanwhile
-			if got := p.run("cat file"); got != "kept\n" {
-				t.Errorf("its file: %q", got)
-			}
-		})
-	}
-}
-
 // A server that was killed while it woke a sandbox left a pod without a guest in it.
 func TestAKilledWakingGoesOn(t *testing.T) {
 	p := newPlace(t, kubetest.Config{}, nil)
@@ -110,6 +72,40 @@ func TestAKilledWakingGoesOn(t *testing.T) {
 	}
 }
 
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	executortest.Faults(t, func(t *testing.T) executortest.Service {
+		dir := t.TempDir()
+		s := newServer(t, kubetest.Config{Dir: dir})
+		usual, token := settings(s), s.Token()
+		return executortest.Service{Disks: dir, Left: func() []string { return append(s.Pods(), s.Claims()...) }, Lose: func() { s.LoseCreateAnswers(1) },
+			Executor: func(t *testing.T, dir string, now func() time.Time) executors.Executor {
+				return newAt(t, usual, dir, now)
+			},
+			Refuse: map[string]func(){"bad_key": s.RevokeToken, "rights": func() { s.Forbid("create pods") }, "quota": func() { s.SetQuota(map[string]string{"pods": "1"}) },
+				"image": func() { s.RemoveImage(withGuest) }},
+			Ends: map[string]executortest.End{"out of memory": {Do: func() { s.OOMKill(s.Pods()[0]) }, Kept: true, Says: "OOMKilled"},
+				"a full node": {Do: func() { s.Evict(s.Pods()[0], "") }, Kept: true, Says: "low on resource: memory"},
+				"a drained node": {Do: func() {
+					s.Drain("node-1")
+					soon(t, "the pod is gone", func() bool { return len(s.Pods()) == 0 })
+					s.Cordon("node-1", false)
+				}, Kept: true, Says: "drained"}},
+			Restart: func() {
+				if err := s.RestartAPI(300 * time.Millisecond); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Cut: s.CutStreamsEvery,
+			Heal: func() {
+				s.Heal()
+				s.SetQuota(nil)
+				s.SetToken(token)
+				s.AddImage(withGuest, guestImage(t))
+			}}
+	})
+}
+
 func TestWithoutAVolumeAPodThatEndedIsGone(t *testing.T) {
 	p := newPlace(t, kubetest.Config{}, func(s *kubernetes.Settings) {
 		s.KeepDisk, s.Image = false, kubetest.Tools // which has no guest: it is brought
@@ -119,18 +115,6 @@ func TestWithoutAVolumeAPodThatEndedIsGone(t *testing.T) {
 	if !errors.Is(err, executors.ErrGone) || !strings.Contains(executors.WhyGone(err, ""), "OOMKilled") {
 		t.Errorf("Recover: %v", err)
 	}
-}
-
-func TestACreationWhoseAnswerWasLostIsFound(t *testing.T) {
-	p := newWorld(t, kubetest.Config{}, nil)
-	p.s.LoseCreateAnswers(1)
-	sb, err := p.e.Create(p.ctx, p.spec)
-	if err != nil {
-		t.Fatalf("Create: %v", err)
-	}
-	p.use(sb)
-	p.pod() // one
-	p.run("true")
 }
 
 // What a server left that died in the middle of a creation is found by its labels, also without its folder.
@@ -191,35 +175,6 @@ func TestWhyTheClusterCannotServe(t *testing.T) {
 			p.s.SetQuota(nil)
 		})
 	}
-}
-
-func TestSessionsSurviveCutStreamsAndARestartOfTheAPIServer(t *testing.T) {
-	p := newPlace(t, kubetest.Config{}, nil)
-	q, err := p.c.Start(p.ctx, pwguest.ProcessSpec{ID: id.New("p"), Argv: []string{"/bin/sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; sleep 0.2; done"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.s.CutStreamsEvery(500 * time.Millisecond)
-	var got []byte
-	soon(t, "all of it was read", func() bool { // as the server does: where it was, each time
-		out, err := p.c.Output(p.ctx, q.ID, pwguest.Stdout, int64(len(got)))
-		if err != nil {
-			return false
-		}
-		defer out.Close()
-		more, err := io.ReadAll(out)
-		got = append(got, more...)
-		return err == nil
-	})
-	if string(got) != "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n" {
-		t.Errorf("through cut streams: %q", got)
-	}
-	p.s.CutStreamsEvery(0)
-	if err := p.s.RestartAPI(300 * time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
-	p.recover(newExecutor(t, p.s, p.dir, nil))
-	p.run("true")
 }
 
 func TestWithoutWebSocketsSPDYServes(t *testing.T) {

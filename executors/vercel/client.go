@@ -46,7 +46,7 @@ var _ hosted.Service = (*client)(nil)
 
 func newClient(set Settings, now func() time.Time) *client {
 	return &client{set: set, now: now, login: &login{sessions: make(map[string]session)},
-		api: hosted.NewAPI(hosted.API{Service: "Vercel", Base: set.APIURL, Token: set.Token, Query: url.Values{"teamId": {set.Team}}})}
+		api: hosted.NewAPI(hosted.API{Service: "Vercel", Base: set.APIURL, Token: set.Token, Query: url.Values{"teamId": {set.Team}}, Now: now})}
 }
 
 // with is the same client under settings that change no connection.
@@ -83,8 +83,8 @@ type box struct {
 }
 
 // machine is a sandbox as the executor sees it.
-func (s session) machine(name string) hosted.Machine {
-	m := hosted.Machine{ID: name, Name: name, State: hosted.Stopped, CPUs: s.VCPUs, MemoryMB: s.Memory, BeganAt: max(s.Started, s.Created), EndedAt: max(s.Stopped, s.Aborted)}
+func (c *client) machine(name string, s session) hosted.Machine {
+	m := hosted.Machine{ID: name, Name: name, State: hosted.Stopped, CPUs: s.VCPUs, MemoryMB: s.Memory, BeganAt: c.api.Clock.Ours(max(s.Started, s.Created)), EndedAt: c.api.Clock.Ours(max(s.Stopped, s.Aborted))}
 	if s.Status == "running" || s.Status == "pending" {
 		m.State, m.EndedAt = hosted.Running, 0
 	}
@@ -196,7 +196,7 @@ func (c *client) Make(ctx context.Context, name string, s executors.Spec) (hoste
 		return hosted.Machine{}, fmt.Errorf("Vercel made the sandbox %q when asked for %q", hosted.Line(b.Sandbox.Name, 80), name)
 	}
 	sess, err := c.running(ctx, name, b.Session)
-	m := sess.machine(name)
+	m := c.machine(name, sess)
 	m.CPUs, m.MemoryMB = in.Resources["vcpus"], int64(in.Resources["vcpus"])*memoryPerCPU
 	return m, err
 }
@@ -262,7 +262,7 @@ func (c *client) box(ctx context.Context, name string, resume bool) (box, error)
 // Look says how a sandbox stands.
 func (c *client) Look(ctx context.Context, name string) (hosted.Machine, error) {
 	b, err := c.box(ctx, name, false)
-	return b.Session.machine(name), err
+	return c.machine(name, b.Session), err
 }
 
 // present is the session that runs. One that has stopped is not started: whoever asks may only think that it runs.
@@ -325,7 +325,7 @@ func (c *client) All(ctx context.Context, prefix string) ([]hosted.Machine, erro
 		}
 		for _, b := range page.Sandboxes {
 			if strings.HasPrefix(b.Name, prefix) {
-				out = append(out, session{Status: b.Status}.machine(b.Name))
+				out = append(out, c.machine(b.Name, session{Status: b.Status}))
 			}
 		}
 		if page.Pagination.Next == nil || *page.Pagination.Next == "" {

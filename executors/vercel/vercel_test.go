@@ -3,7 +3,6 @@ package vercel_test
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -27,8 +26,12 @@ func settings(s *verceltest.Server) vercel.Settings {
 
 func newExecutor(t *testing.T, s *verceltest.Server, dir string) *vercel.Executor {
 	t.Helper()
-	set := settings(s)
-	e, err := vercel.New(vercel.Config{Dir: dir, GuestPath: hostedtest.GuestPath(t), ReadyIn: 20 * time.Second, Settings: func(context.Context) (vercel.Settings, error) { return set, nil },
+	return newAt(t, settings(s), dir, time.Now)
+}
+
+func newAt(t *testing.T, set vercel.Settings, dir string, now func() time.Time) *vercel.Executor {
+	t.Helper()
+	e, err := vercel.New(vercel.Config{Dir: dir, GuestPath: hostedtest.GuestPath(t), ReadyIn: 20 * time.Second, Now: now, Settings: func(context.Context) (vercel.Settings, error) { return set, nil },
 		Log: hostedtest.Log(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -48,17 +51,30 @@ func TestConformance(t *testing.T) {
 		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, servers.Of(t, dir), dir) }})
 }
 
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	hostedtest.Need(t)
+	executortest.Faults(t, func(t *testing.T) executortest.Service {
+		s := verceltest.New(t, true)
+		set := settings(s)
+		breaks := func(k verceltest.Knobs) func() { return func() { s.Set(k) } }
+		return executortest.Service{Left: s.Boxes, Disks: s.Dir(), Lose: breaks(verceltest.Knobs{LoseCreates: 1}),
+			Executor: func(t *testing.T, dir string, now func() time.Time) executors.Executor {
+				return newAt(t, set, dir, now)
+			},
+			Refuse: map[string]func(){"bad_key": func() { s.SetToken("another") }, "payment": breaks(verceltest.Knobs{Status: 402}), "quota": breaks(verceltest.Knobs{Status: 429}),
+				"outage": breaks(verceltest.Knobs{Down: true}), "image_missing": breaks(verceltest.Knobs{NoImage: true})},
+			Ends: map[string]executortest.End{"its lease ended": {Do: s.StopAll, Kept: true},
+				"deleted there": {Do: func() { s.Delete(s.Boxes()[0]) }, Says: "Vercel no longer has it"}},
+			Cut:  func(d time.Duration) { s.Set(verceltest.Knobs{CutAfter: d, CutStreams: d > 0}) },
+			Heal: func() { s.Set(verceltest.Knobs{}); s.SetToken(set.Token) }}
+	})
+}
+
 func TestLifeOfASandbox(t *testing.T) {
 	t.Parallel()
-	s, dir := verceltest.New(t, false), t.TempDir()
-	e := newExecutor(t, s, dir)
-	s.Set(verceltest.Knobs{LoseCreates: 1})
-	if _, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_1")); hostedtest.Reason(err) != "outage" {
-		t.Errorf("a making that is not answered: %v", err)
-	}
-	if left := s.Boxes(); len(left) != 0 {
-		t.Errorf("left: %q", left)
-	}
+	s := verceltest.New(t, false)
+	e := newExecutor(t, s, t.TempDir())
 	s.Set(verceltest.Knobs{CutStreams: true}) // commands are asked for their end, and for what they wrote
 	one := hostedtest.Spec(t, "sbx_1")
 	one.Network = executors.Network{Mode: executors.NetworkAllow, Allow: []string{"github.com:443", "10.0.0.1"}}
@@ -66,17 +82,7 @@ func TestLifeOfASandbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Set(verceltest.Knobs{CutAfter: 20 * time.Millisecond})
-	if pipe, err := sb.Dial(t.Context()); err == nil {
-		if _, err := pipe.Read(make([]byte, 1)); err == nil {
-			t.Error("a pipe that was cut was read")
-		}
-		_ = pipe.Close()
-	}
 	s.Set(verceltest.Knobs{})
-	if err := hostedtest.Hello(t, sb); err != nil {
-		t.Errorf("the guest did not outlive the cut: %v", err)
-	}
 	name := s.Boxes()[0]
 	asked, policy := s.Asked(name)
 	if asked.Image != "universal" || asked.Timeout != vercel.Lease.Milliseconds() || !asked.Persistent || policy != `{"allow":["github.com"]}` {
@@ -119,30 +125,12 @@ func TestLifeOfASandbox(t *testing.T) {
 	if _, err := sb.Dial(t.Context()); err == nil {
 		t.Error("a session that has ended was reached")
 	}
-	again, err := newExecutor(t, s, dir).Recover(t.Context(), sb.Handle())
-	if err != nil {
-		t.Fatalf("Recover: %v", err)
-	}
-	if err := hostedtest.Hello(t, again); err != nil {
-		t.Errorf("after Recover: %v", err)
-	}
-	s.Delete(name)
-	if _, err := e.Recover(t.Context(), sb.Handle()); !errors.Is(err, executors.ErrGone) || !strings.Contains(err.Error(), "Vercel no longer has it") {
-		t.Errorf("Recover of one that was deleted there: %v", err)
-	}
 }
 
 func TestTroubleInWords(t *testing.T) {
 	t.Parallel()
 	s := verceltest.New(t, true)
 	e := newExecutor(t, s, t.TempDir())
-	for want, knobs := range map[string]verceltest.Knobs{"payment": {Status: 402}, "quota": {Status: 429}, "outage": {Down: true}} {
-		s.Set(knobs)
-		if _, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_"+want)); hostedtest.Reason(err) != want || !strings.Contains(err.Error(), "Vercel") {
-			t.Errorf("%s: %v", want, err)
-		}
-	}
-	s.Set(verceltest.Knobs{})
 	set := settings(s)
 	if words, err := vercel.Check(t.Context(), set); err != nil || !strings.Contains(words, "no sandbox") {
 		t.Errorf("Check: %q, %v", words, err)
@@ -168,8 +156,5 @@ func TestTroubleInWords(t *testing.T) {
 	}
 	if _, err := vercel.Check(t.Context(), vercel.Settings{OIDCToken: oidc(time.Now().Add(-time.Hour)), APIURL: s.URL()}); hostedtest.Reason(err) != "bad_key" {
 		t.Errorf("Check of an OIDC token that has ended: %v", err)
-	}
-	if _, err := e.Create(t.Context(), hostedtest.Spec(t, "sbx_1")); hostedtest.Reason(err) != "bad_key" {
-		t.Errorf("Create with a token that was revoked: %v", err)
 	}
 }

@@ -90,6 +90,9 @@ func New(t testing.TB, withGuest bool) *Server {
 	return s
 }
 
+// Dir is the folder with the disks of everything it runs.
+func (s *Server) Dir() string { return s.dir }
+
 // URL is its address, and Key the key it takes.
 func (s *Server) URL() string { return s.http.URL }
 
@@ -108,10 +111,13 @@ func (s *Server) Set(k Knobs) {
 }
 
 // Revoke makes the key one that is not taken.
-func (s *Server) Revoke() {
+func (s *Server) Revoke() { s.SetKey(random("blk_")) }
+
+// SetKey has it take another key alone.
+func (s *Server) SetKey(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.key = random("blk_")
+	s.key = key
 }
 
 // Boxes are the names of the boxes there are.

@@ -77,11 +77,25 @@ func New(t testing.TB) *Server {
 	return s
 }
 
+// Dir is the folder with the disks of everything it runs.
+func (s *Server) Dir() string { return s.dir }
+
 // URL is the worker's address, and Key its key.
 func (s *Server) URL() string { return s.http.URL }
 
 // Key is the worker's key.
-func (s *Server) Key() string { return s.key }
+func (s *Server) Key() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.key
+}
+
+// SetKey has it take another key alone.
+func (s *Server) SetKey(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.key = key
+}
 
 // Set changes what goes wrong.
 func (s *Server) Set(k Knobs) {
@@ -193,7 +207,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 	if knobs.Down {
 		return &problem{http.StatusInternalServerError, "", "Worker threw exception"}
 	}
-	if r.Header.Get("Authorization") != "Bearer "+s.key {
+	if r.Header.Get("Authorization") != "Bearer "+s.Key() {
 		return &problem{http.StatusUnauthorized, "unauthenticated", "the key is not taken"}
 	}
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")

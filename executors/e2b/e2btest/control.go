@@ -158,6 +158,7 @@ func (s *Server) control() http.Handler {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute))
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 		seen := &watched{ResponseWriter: w}
+		w.Header().Set("Date", s.now().Format(http.TimeFormat))
 		c := &call{Request: r, w: seen, body: body}
 		defer func() { s.record("api", r, body, "", seen.status) }()
 		if err != nil {

@@ -74,6 +74,7 @@ func (s *Server) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 		seen := &watched{ResponseWriter: w}
+		w.Header().Set("Date", time.Now().Add(s.cfg.Skew).UTC().Format(http.TimeFormat))
 		c := &call{Request: r, w: seen, body: body}
 		defer func() { s.record(c, seen.status) }()
 		if err != nil {

@@ -90,6 +90,13 @@ func (s *Server) AddImage(name string, i Image) {
 	s.images[name] = i
 }
 
+// RemoveImage takes an image from the node, and from wherever it came.
+func (s *Server) RemoveImage(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.images, name)
+}
+
 // Cordon has the scheduler leave a node alone, or use it again.
 func (s *Server) Cordon(node string, yes bool) {
 	s.mu.Lock()

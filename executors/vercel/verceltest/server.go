@@ -48,6 +48,7 @@ type Knobs struct {
 	Status      int           // making a sandbox is refused with this
 	CutStreams  bool          // each command's stream is cut once the command has begun
 	CutAfter    time.Duration // each pipe is cut after this; 0 = never
+	NoImage     bool          // its images and runtimes are not there
 	Down        bool
 }
 
@@ -107,6 +108,9 @@ func New(t testing.TB, withGuest bool) *Server {
 	})
 	return s
 }
+
+// Dir is the folder with the disks of everything it runs.
+func (s *Server) Dir() string { return s.dir }
 
 // URL is its address.
 func (s *Server) URL() string { return s.http.URL + "/api" }
@@ -346,6 +350,8 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, v3 bool) error {
 	switch {
 	case knobs.Status != 0:
 		return &problem{knobs.Status, map[int]string{402: "payment_required", 429: "too_many_requests"}[knobs.Status], "limit of the plan"}
+	case knobs.NoImage:
+		return &problem{http.StatusNotFound, "image_not_found", "Image not found"}
 	case c.ProjectID != Project:
 		return &problem{http.StatusNotFound, "not_found", "Project not found"}
 	case v3 == (c.Runtime != "") || !v3 && c.Image != "":
