@@ -684,7 +684,7 @@ func kindOf(op string) string {
 		return "invite"
 	case "revokeRunnerToken":
 		return "runner token"
-	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "getProjectTools", "setProjectTools", "getProjectInstructions", "setProjectInstructions", "getProjectAgentLimits", "setProjectAgentLimits", "getProjectLanguages", "setProjectLanguages", "getTaskSettings", "updateTaskSettings", "syncIssues", "listIssueOutbox", "listMemory", "createMemory", "listPermissionRules", "createPermissionRule", "tryPermissionRules", "listImageBuilds", "buildImage":
+	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "findProjectPaths", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "getProjectTools", "setProjectTools", "getProjectInstructions", "setProjectInstructions", "getProjectAgentLimits", "setProjectAgentLimits", "getProjectLanguages", "setProjectLanguages", "getTaskSettings", "updateTaskSettings", "syncIssues", "listIssueOutbox", "listMemory", "createMemory", "listPermissionRules", "createPermissionRule", "tryPermissionRules", "listImageBuilds", "buildImage":
 		return "project"
 	case "getImageBuild", "cancelImageBuild", "getImageBuildLog":
 		return "image"

@@ -219,6 +219,7 @@ updateProject           admin     admin
 deleteProject           admin     admin
 listBranches            viewer    read
 suggestBranch           viewer    read
+findProjectPaths        viewer    read
 getProjectImage         viewer    read
 getProjectTools         viewer    read
 setProjectTools         admin     admin

@@ -330,6 +330,8 @@ var policy = map[string]rule{
 	"listBranches":  of(accounts.ViewProject, byProject), // fetching first asks for more
 	"suggestBranch": of(accounts.ViewProject, byProject),
 
+	"findProjectPaths": of(accounts.ViewProject, byProject),
+
 	"getProjectTools":  of(accounts.ViewProject, byProject),
 	"setProjectTools":  of(accounts.ManageProject, byProject),
 	"getProjectImage":  of(accounts.ViewProject, byProject),

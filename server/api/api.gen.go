@@ -10064,6 +10064,11 @@ type ProjectPatch struct {
 	SetupScript *string              `json:"setup_script,omitempty"`
 }
 
+// ProjectPaths defines model for ProjectPaths.
+type ProjectPaths struct {
+	Items []string `json:"items"`
+}
+
 // ProjectSource defines model for ProjectSource.
 type ProjectSource struct {
 	// Kind runner = a folder on a member's own machine
@@ -14144,6 +14149,18 @@ type CreateMemoryParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// FindProjectPathsParams defines parameters for FindProjectPaths.
+type FindProjectPathsParams struct {
+	// Branch A local or remote branch; default is the project's default branch
+	Branch *string `form:"branch,omitempty" json:"branch,omitempty"`
+
+	// Q Characters of the path in their order; an empty one lists the first files
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
+	// Limit Default is 20
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
 // CreatePermissionRuleParams defines parameters for CreatePermissionRule.
 type CreatePermissionRuleParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
@@ -15951,6 +15968,9 @@ type ServerInterface interface {
 	// ListOverlaps List workspaces that change the same lines, and a merge order with the fewest conflicts
 	// (GET /projects/{id}/overlaps)
 	ListOverlaps(ctx echo.Context, id Id) error
+	// FindProjectPaths Find files of a branch by parts of their paths
+	// (GET /projects/{id}/paths)
+	FindProjectPaths(ctx echo.Context, id Id, params FindProjectPathsParams) error
 	// ListPermissionRules List the rules by which Parawork's own agent may call tools in a project, with those of its team
 	// (GET /projects/{id}/permission-rules)
 	ListPermissionRules(ctx echo.Context, id Id) error
@@ -19451,6 +19471,45 @@ func (w *ServerInterfaceWrapper) ListOverlaps(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListOverlaps(ctx, id)
+	return err
+}
+
+// FindProjectPaths converts echo context to params.
+func (w *ServerInterfaceWrapper) FindProjectPaths(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params FindProjectPathsParams
+	// ------------- Optional query parameter "branch" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "branch", ctx.QueryParams(), &params.Branch, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter branch: %s", err))
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", ctx.QueryParams(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter q: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.FindProjectPaths(ctx, id, params)
 	return err
 }
 
@@ -27026,6 +27085,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/image-builds/:id/log", wrapper.GetImageBuildLog, options.OperationMiddlewares["getImageBuildLog"]...)
 	router.GET(options.BaseURL+"/projects/:id/branches", wrapper.ListBranches, options.OperationMiddlewares["listBranches"]...)
 	router.GET(options.BaseURL+"/projects/:id/branch-name", wrapper.SuggestBranch, options.OperationMiddlewares["suggestBranch"]...)
+	router.GET(options.BaseURL+"/projects/:id/paths", wrapper.FindProjectPaths, options.OperationMiddlewares["findProjectPaths"]...)
 	router.GET(options.BaseURL+"/teams/:team/workspaces", wrapper.ListWorkspaces, options.OperationMiddlewares["listWorkspaces"]...)
 	router.POST(options.BaseURL+"/teams/:team/workspaces", wrapper.CreateWorkspace, options.OperationMiddlewares["createWorkspace"]...)
 	router.DELETE(options.BaseURL+"/workspaces/:id", wrapper.DeleteWorkspace, options.OperationMiddlewares["deleteWorkspace"]...)
@@ -33620,6 +33680,46 @@ type ListOverlapsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListOverlapsdefaultApplicationProblemPlusJSONResponse) VisitListOverlapsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FindProjectPathsRequestObject struct {
+	Id     Id `json:"id"`
+	Params FindProjectPathsParams
+}
+
+type FindProjectPathsResponseObject interface {
+	VisitFindProjectPathsResponse(w http.ResponseWriter) error
+}
+
+type FindProjectPaths200JSONResponse ProjectPaths
+
+func (response FindProjectPaths200JSONResponse) VisitFindProjectPathsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FindProjectPathsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response FindProjectPathsdefaultApplicationProblemPlusJSONResponse) VisitFindProjectPathsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -46667,6 +46767,9 @@ type StrictServerInterface interface {
 	// ListOverlaps List workspaces that change the same lines, and a merge order with the fewest conflicts
 	// (GET /projects/{id}/overlaps)
 	ListOverlaps(ctx context.Context, request ListOverlapsRequestObject) (ListOverlapsResponseObject, error)
+	// FindProjectPaths Find files of a branch by parts of their paths
+	// (GET /projects/{id}/paths)
+	FindProjectPaths(ctx context.Context, request FindProjectPathsRequestObject) (FindProjectPathsResponseObject, error)
 	// ListPermissionRules List the rules by which Parawork's own agent may call tools in a project, with those of its team
 	// (GET /projects/{id}/permission-rules)
 	ListPermissionRules(ctx context.Context, request ListPermissionRulesRequestObject) (ListPermissionRulesResponseObject, error)
@@ -52696,6 +52799,32 @@ func (sh *strictHandler) ListOverlaps(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(ListOverlapsResponseObject); ok {
 		return validResponse.VisitListOverlapsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// FindProjectPaths operation middleware
+func (sh *strictHandler) FindProjectPaths(ctx echo.Context, id Id, params FindProjectPathsParams) error {
+	var request FindProjectPathsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.FindProjectPaths(ctx.Request().Context(), request.(FindProjectPathsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FindProjectPaths")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(FindProjectPathsResponseObject); ok {
+		return validResponse.VisitFindProjectPathsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

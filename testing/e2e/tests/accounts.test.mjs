@@ -5,6 +5,7 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { composer } from "../lib/composer.mjs";
 import { Instance, password, root, until } from "../lib/instance.mjs";
 
 const keys = { work: "sk-work-0123456789abcdef", home: "sk-home-fedcba9876543210", team: "sk-team-00112233445566" };
@@ -126,8 +127,9 @@ describe("agents' accounts", { skip: !haveChromium && "Chromium is not installed
 
     // The next workspace of the project offers it again.
     await page.goto(`${instance.url}/${instance.team}/p?new=${ws.project_id}`);
-    await page.getByRole("dialog").getByLabel("Account", { exact: true }).waitFor();
-    await until("it is chosen", async () => (await page.getByRole("dialog").getByLabel("Account", { exact: true }).locator("option:checked").textContent()) === "Ours (team)");
+    const panel = await composer(page).open("Agent and model");
+    await panel.getByLabel("Account", { exact: true }).waitFor();
+    await until("it is chosen", async () => (await panel.getByLabel("Account", { exact: true }).locator("option:checked").textContent()) === "Ours (team)");
 
     // What uses an account is said before it is deleted.
     await page.goto(`${instance.url}/${instance.team}/settings/team-agents`);

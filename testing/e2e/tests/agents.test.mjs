@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { composer } from "../lib/composer.mjs";
 import { agentCli, Instance, modelServer, password, until } from "../lib/instance.mjs";
 
 const claude = agentCli("claude");
@@ -71,16 +72,19 @@ describe("agents", () => {
     const page = await newPage(browser);
     await signIn(page, instance, password);
     await page.goto(`${instance.url}/${instance.team}/w?new=${project.id}`);
-    const dialog = page.getByRole("dialog");
+    const compose = composer(page);
+    const dialog = await compose.open("Attempts");
     await dialog.getByRole("button", { name: "Run with several agents" }).click();
     await dialog.getByRole("button", { name: "Add an attempt" }).click();
     await dialog.getByLabel("Agent of attempt 1").selectOption("claude-code");
     await dialog.getByLabel("Agent of attempt 2").selectOption("codex");
     await dialog.getByLabel("Agent of attempt 3").selectOption("shell");
-    await dialog.getByLabel("Name").fill("Three ways");
+    await compose.close();
+    await (await compose.open("Name, branch and privacy")).getByLabel("Name").fill("Three ways");
+    await compose.close();
     // A shell takes the second line for a comment.
-    await dialog.getByLabel("Prompt").fill('touch by-hand\n#write {"path":"made.txt","text":"one\\ntwo\\n"}');
-    await dialog.getByRole("button", { name: "Run and compare" }).click();
+    await compose.prompt.fill('touch by-hand\n#write {"path":"made.txt","text":"one\\ntwo\\n"}');
+    await compose.create.click();
     await page.waitForURL(/\/runs\/run_/);
     const rows = page.getByRole("region", { name: "Attempts" }).getByRole("row");
     const row = (name) => rows.filter({ has: page.getByRole("rowheader", { name }) });

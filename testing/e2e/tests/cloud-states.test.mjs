@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { composer } from "../lib/composer.mjs";
 import { farAway, place, sandbox, steps } from "../lib/cloud-fixtures.mjs";
 import { Instance, password } from "../lib/instance.mjs";
 
@@ -46,7 +47,9 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
   for (const look of ["wide", "phone"]) {
     test(`a place is chosen with its size, price, budget and what happens when it cannot serve, ${look}`, async () => {
       const page = await open(look, {}, `/w?new=${workspace.project_id}`);
-      const choice = page.getByRole("group", { name: "Place" });
+      const compose = composer(page);
+      await compose.agent(/^None/);
+      const choice = await compose.open("Where it runs");
       await choice.getByRole("radio", { name: /E2B/ }).check();
       await choice.getByText("$0.13 an hour while it runs, $412.10 of this month's budget left").waitFor();
       const size = page.getByRole("group", { name: "Size" });
@@ -67,8 +70,9 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
         sent = r.request().postDataJSON();
         return r.fulfill({ status: 503, contentType: "application/problem+json", body: JSON.stringify({ code: "place_cannot_serve", message: "E2B asks for fewer requests. Try again in a moment.", details: {}, request_id: "r" }) });
       });
-      await page.getByLabel("Name", { exact: true }).first().fill("In the cloud");
-      await page.getByRole("button", { name: "Create" }).click();
+      await compose.close();
+      await compose.prompt.fill("In the cloud");
+      await compose.create.click();
       await page.getByText("E2B asks for fewer requests").waitFor();
       assert.deepEqual([sent.executor, sent.resources, sent.fallback_ok], ["e2b", { cpus: 4, memory_mb: 4096 }, true]);
       await done(page, `cloud-choice-${look}`);

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { composer } from "../lib/composer.mjs";
 import { Cloud, haveCloud } from "../lib/cloud.mjs";
 import { Instance, password, until } from "../lib/instance.mjs";
 
@@ -62,12 +63,14 @@ describe("a cloud place", { skip }, () => {
 
   test("a workspace starts there in steps that are named", async () => {
     await go(`/w?new=${project.id}`);
-    await page.getByLabel("Name", { exact: true }).first().fill("In the cloud");
-    await page.getByRole("group", { name: "Place" }).getByRole("radio", { name: /E2B/ }).check();
+    const compose = composer(page);
+    await compose.prompt.fill("In the cloud");
+    await compose.agent(/^Shell/);
+    await (await compose.open("Where it runs")).getByRole("radio", { name: /E2B/ }).check();
     await page.getByText(/\$0\.\d+ an hour while it runs/).first().waitFor();
     await page.getByRole("checkbox", { name: /start on this server instead/ }).check();
-    await page.getByRole("group", { name: "Agent" }).getByRole("radio", { name: /Shell/ }).check();
-    await page.getByRole("button", { name: "Create" }).click();
+    await compose.close();
+    await compose.create.click();
     await page.getByRole("heading", { name: "In the cloud" }).waitFor();
     workspace = (await instance.api("GET", `/teams/${instance.team}/workspaces`)).items.find((w) => w.name === "In the cloud");
     assert.deepEqual([workspace.executor, workspace.fallback_ok], ["e2b", true]);

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { haveChromium, launch, newPage, shot } from "../lib/browser.mjs";
+import { composer } from "../lib/composer.mjs";
 import { Instance, password, until } from "../lib/instance.mjs";
 
 let instance;
@@ -28,11 +29,11 @@ test("set-up to merge with a shell", { skip: !haveChromium && "Chromium is not i
   await page.getByRole("button", { name: "Create and sign in" }).click();
 
   await page.getByRole("button", { name: "Try the sample project" }).click();
-  const dialog = page.getByRole("dialog", { name: "New workspace" });
-  await dialog.getByLabel("Name").fill("Say hello");
-  await dialog.getByText("Shell", { exact: true }).click();
+  const compose = composer(page);
+  await compose.prompt.fill("Say hello");
+  await compose.agent(/^Shell/);
   await shot(page, "new-workspace");
-  await dialog.getByRole("button", { name: /^Create/ }).click();
+  await compose.create.click();
 
   await page.waitForURL(/\/w\/PW-1/);
   await page.getByRole("heading", { name: "Say hello" }).waitFor();

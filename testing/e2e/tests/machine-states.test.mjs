@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { composer } from "../lib/composer.mjs";
 import { farAway, place, sandbox } from "../lib/cloud-fixtures.mjs";
 import { Instance, password } from "../lib/instance.mjs";
 import { asPlace, away, enrolment, haveMachines, machine, tower } from "../lib/machines.mjs";
@@ -152,13 +153,16 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
     test(`with several machines the place is asked for, ${look}`, async () => {
       const machines = [machine(), tower(), away()];
       const page = await open(look, `/w?new=${workspace.project_id}`, { machines, suggested: { executor: "", runner_id: "", ask: true, reason: "Several of your machines are connected." } });
-      const choice = page.getByRole("group", { name: "Place" });
+      const compose = composer(page);
+      await compose.prompt.fill("On a machine");
+      await compose.agent(/^None/);
+      await compose.form.getByText("Choose where it runs.").waitFor();
+      assert.ok(await compose.create.isDisabled());
+      const choice = await compose.open("Where it runs");
       const laptop = choice.getByRole("radio", { name: /Work Laptop/ });
       await laptop.waitFor();
       await page.getByText("Several of your machines are connected. Choose one.").waitFor();
-      await page.getByLabel("Name", { exact: true }).first().fill("On a machine");
-      const create = page.getByRole("button", { name: "Create" });
-      assert.ok(await create.isDisabled());
+      await choice.getByRole("button", { name: /^More: / }).click();
       assert.ok(await choice.getByRole("radio", { name: /Build box/ }).isDisabled());
       await choice.getByText("Offline since 14:02.").waitFor();
       await choice.getByText("DANGEROUS").waitFor();
@@ -288,7 +292,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
 
   test("the one machine that is connected is chosen already", async () => {
     const page = await open("wide", `/w?new=${workspace.project_id}", { machines: [machine()], suggested: { executor: "runner", runner_id: "run_work", ask: false } });
-    const laptop = page.getByRole("group", { name: "Place" }).getByRole("radio", { name: /Work Laptop/ });
+    const laptop = (await composer(page).open("Where it runs")).getByRole("radio", { name: /Work Laptop/ });
     await laptop.waitFor();
     assert.ok(await laptop.isChecked());
     assert.equal(await page.getByText(/machines are connected/).count(), 0);

@@ -7,6 +7,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { composer } from "../lib/composer.mjs";
 import { haveEngine, startEngine } from "../lib/engine.mjs";
 import { Instance, password, root, until } from "../lib/instance.mjs";
 
@@ -88,12 +89,11 @@ describe("a member's own machine", { skip }, () => {
     const project = await instance.api("POST", `/teams/${instance.team}/projects`, { source: { kind: "sample" } });
     await until("the project is ready", async () => (await instance.api("GET", `/projects/${project.id}`)).state === "ready");
     await page.goto(`${instance.url}/${instance.team}/w?new=${project.id}`);
-    const choice = page.getByRole("group", { name: "Place" }).getByRole("radio", { name: /Work Laptop/ });
-    await choice.waitFor();
-    assert.ok(await choice.isChecked(), "the only machine is chosen already");
-    await page.getByLabel("Name", { exact: true }).first().fill("On the laptop");
-    await page.getByRole("radio", { name: /^Shell/ }).check();
-    await page.getByRole("button", { name: "Create" }).click();
+    const compose = composer(page);
+    await compose.chip("Where it runs: Work Laptop").waitFor(); // the only machine is chosen already
+    await compose.prompt.fill("On the laptop");
+    await compose.agent(/^Shell/);
+    await compose.create.click();
     await page.getByRole("heading", { name: "On the laptop" }).waitFor();
     workspace = (await instance.api("GET", `/teams/${instance.team}/workspaces`)).items.find((w) => w.name === "On the laptop");
     assert.deepEqual([workspace.executor, workspace.runner_name], ["runner", "Work Laptop"]);
@@ -193,13 +193,15 @@ describe("a member's own machine", { skip }, () => {
     const project = await until("the project is ready", async () => (await instance.api("GET", `/teams/${instance.team}/projects`)).items.find((p) => p.name === "shop" && p.state === "ready"));
 
     await page.goto(`${instance.url}/${instance.team}/w?new=${project.id}`);
-    const place = page.getByRole("group", { name: "Place" });
+    const compose = composer(page);
+    const place = await compose.open("Where it runs");
     assert.ok(await place.getByRole("radio", { name: /Tower/ }).isChecked());
     await place.getByText("DANGEROUS").waitFor();
     await page.getByText(/The project's own: .*shop/).waitFor({ state: "attached" });
-    await page.getByLabel("Name", { exact: true }).first().fill("In the shop");
-    await page.getByRole("radio", { name: /^None/ }).check();
-    await page.getByRole("button", { name: "Create" }).click();
+    await compose.close();
+    await compose.prompt.fill("In the shop");
+    await compose.agent(/^None/);
+    await compose.create.click();
     await page.getByRole("heading", { name: "In the shop" }).waitFor();
     await page.getByRole("heading", { level: 1 }).locator("..").getByText("DANGEROUS").waitFor();
     await waits.getByText(/read the repository in/).waitFor();

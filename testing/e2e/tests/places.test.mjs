@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { composer } from "../lib/composer.mjs";
 import { Instance, password, until } from "../lib/instance.mjs";
 
 const sandbox = spawnSync("bwrap", ["--unshare-user", "--ro-bind", "/", "/", "true"]).status === 0;
@@ -52,7 +53,9 @@ describe("places", {
     );
     const page = await open("wide");
     await page.goto(`${instance.url}/${instance.team}/w?new=${project.id}`);
-    const place = page.getByRole("group", { name: "Place" });
+    const compose = composer(page);
+    await compose.agent(/^None/);
+    const place = (await compose.open("Where it runs")).getByRole("group", { name: "Place" });
     assert.ok(await place.getByRole("radio", { name: /Process sandbox/ }).isChecked());
     await place
       .getByText(/limits enforced, network restricted/)
@@ -60,8 +63,9 @@ describe("places", {
       .waitFor();
     await shot(page, "places-new");
     assert.deepEqual(await axe(page), []);
-    await page.getByLabel("Name").fill("Kept in");
-    await page.getByRole("button", { name: "Create" }).click();
+    await compose.close();
+    await compose.prompt.fill("Kept in");
+    await compose.create.click();
     await page.getByRole("heading", { name: "Kept in" }).waitFor();
     workspace = (await instance.api("GET", `/teams/${instance.team}/workspaces`)).items.find((w) => w.name === "Kept in");
     assert.equal(workspace.executor, "bubblewrap");
@@ -195,8 +199,9 @@ describe("places", {
       assert.deepEqual(await axe(page), []);
       if (size === "wide") {
         await page.goto(`${instance.url}/${instance.team}/w?new=1`);
-        await page
-          .getByRole("group", { name: "Place" })
+        const where = await composer(page).open("Where it runs");
+        await where.getByRole("button", { name: /^More: / }).click();
+        await where
           .getByText(/at least/)
           .first()
           .waitFor();

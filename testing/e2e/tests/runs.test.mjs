@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { composer } from "../lib/composer.mjs";
 import { Instance, password, until } from "../lib/instance.mjs";
 import { talker } from "../lib/talker.mjs";
 
@@ -27,15 +28,17 @@ describe("runs", { skip: !haveChromium && "Chromium is not installed" }, () => {
     const page = await newPage(browser);
     await signIn(page, instance, password);
     await page.goto(`${instance.url}/${instance.team}/w?new=${project.id}`);
-    const dialog = page.getByRole("dialog");
+    const compose = composer(page);
+    const dialog = await compose.open("Attempts");
     await dialog.getByRole("button", { name: "Run with several agents" }).click();
     await until("two attempts", async () => (await dialog.getByLabel(/Agent of attempt/).count()) === 2);
     await dialog.getByRole("button", { name: "Add an attempt" }).click();
     await dialog.getByLabel("Agent of attempt 3").selectOption("shell");
-    await dialog.getByLabel("Prompt").fill("touch made-here 30");
     assert.deepEqual(await axe(page, [".xterm"]), []);
     await shot(page, "run-dialog");
-    await dialog.getByRole("button", { name: "Run and compare" }).click();
+    await compose.close();
+    await compose.prompt.fill("touch made-here 30");
+    await compose.create.click();
     await page.waitForURL(/\/runs\/run_/);
     const rows = page.getByRole("region", { name: "Attempts" }).getByRole("row");
     await until("three attempts are shown", async () => (await rows.count()) === 4);

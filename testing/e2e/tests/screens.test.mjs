@@ -4,6 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { composer } from "../lib/composer.mjs";
 import { Instance, password, until } from "../lib/instance.mjs";
 
 describe("screens", { skip: !haveChromium && "Chromium is not installed" }, () => {
@@ -67,7 +68,7 @@ describe("screens", { skip: !haveChromium && "Chromium is not installed" }, () =
           ["project", `${at}/p/${ws.project_id}`, () => page.getByLabel(/setup script/i).waitFor()],
           ["add-project", `${at}/p?add=url`, () => page.getByRole("dialog").waitFor()],
           ["add-folder", `${at}/p?add=folder`, () => page.getByRole("dialog").waitFor()],
-          ["new-workspace", `${at}/p?new=${ws.project_id}`, () => page.getByRole("dialog").getByLabel("Name").waitFor()],
+          ["new-workspace", `${at}/p?new=${ws.project_id}`, () => composer(page).chip("Where it runs: ").waitFor()],
           ["terminal", `${at}/w/${ws.key}?live=1`, () => page.locator("[data-link=live]").waitFor()],
           ["last-lines", `${at}/w/${ws.key}`, () => (size === "phone" ? page.getByText("green and plain") : page.locator("[data-link=live]")).waitFor()],
           ["changes", `${at}/w/${ws.key}?tab=changes`, () => page.getByText("added.txt").filter({ visible: true }).first().waitFor()],

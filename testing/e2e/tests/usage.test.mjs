@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { composer } from "../lib/composer.mjs";
 import { Cloud, haveCloud } from "../lib/cloud.mjs";
 import { Instance, password, until } from "../lib/instance.mjs";
 
@@ -140,7 +141,8 @@ describe("usage and quotas", { skip }, () => {
     const mika = (await instance.api("GET", "/me")).user.id;
     await instance.api("PUT", `/teams/${instance.team}/quotas`, { items: [{ user_id: mika, hours_month: 0 }] });
     await go(`/w?new=${workspace.project_id}`);
-    await page.getByRole("group", { name: "Place" }).getByRole("radio", { name: /E2B/ }).check();
+    const compose = composer(page);
+    await (await compose.open("Where it runs")).getByRole("radio", { name: /E2B/ }).check();
     const before = page.getByRole("status").filter({ hasText: "Your hours for this month are used up." });
     await before.getByText(/of your 0 hours are left/).waitFor();
     await before.getByRole("button", { name: "Upgrade plan" }).scrollIntoViewIfNeeded();
@@ -150,9 +152,10 @@ describe("usage and quotas", { skip }, () => {
     assert.equal(await far.isChecked(), false);
     // Whoever starts there all the same is refused with the figures, and moves only when asked to.
     await far.check();
-    await page.getByLabel("Name", { exact: true }).first().fill("Refused");
-    await page.getByRole("group", { name: "Agent" }).getByRole("radio", { name: /Shell/ }).check();
-    await page.getByRole("button", { name: "Create" }).click();
+    await compose.close();
+    await compose.prompt.fill("Refused");
+    await compose.agent(/^Shell/);
+    await compose.create.click();
     const panel = page.getByRole("alert").filter({ hasText: "Your hours for this month are used up" });
     await panel.getByText("Limit", { exact: true }).waitFor();
     await panel.getByRole("button", { name: "Upgrade plan" }).click();

@@ -45,11 +45,13 @@ interface Props {
   account?: Account | undefined;
   /** Whether this person may use the server user's own login. */
   existingLogin: boolean;
+  /** Only what is needed is shown; the rest is behind a line. */
+  brief?: boolean;
   onSaved: (a: Account) => void;
 }
 
 /** Adds an account an agent works with, for this person or for the team, or changes one. */
-export function AccountForm({ agent, name, scope = "user", account, existingLogin, onSaved }: Props) {
+export function AccountForm({ agent, name, scope = "user", account, existingLogin, brief, onSaved }: Props) {
   const team = useTeam();
   const gateway = useQuery(agentsQuery(team.slug)).data?.find((a) => a.agent === agent)?.gateway;
   const refresh = useRefreshAccounts();
@@ -110,6 +112,69 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
     url: fieldError(save.error, "base_url"),
   };
   const placed = errors.name || errors.key || errors.url || fieldError(save.error, "api");
+
+  const nameField = (
+    <TextField
+      label="Name"
+      value={title}
+      maxLength={100}
+      error={errors.name}
+      placeholder={scope === "team" ? "Team account" : "My account"}
+      onChange={(e) => setTitle(e.target.value)}
+    />
+  );
+  const keyField = kind === "api_key" && (
+    <TextField
+      label="API key"
+      type="password"
+      mono
+      autoComplete="off"
+      spellCheck={false}
+      value={key}
+      error={errors.key}
+      placeholder={account?.last_four ? `…${account.last_four}` : ""}
+      hint={
+        again
+          ? "Enter the key again, because the address changed."
+          : account
+            ? "Leave empty to keep the current key."
+            : undefined
+      }
+      onChange={(e) => setKey(e.target.value)}
+    />
+  );
+  const serverFields = kind === "api_key" && (
+    <>
+      <TextField
+        label={own ? "Base URL" : "API address"}
+        type="url"
+        mono
+        value={baseUrl}
+        error={errors.url}
+        placeholder={own ? "That of Anthropic or OpenAI" : "Default"}
+        hint={own ? "Of another server, such as OpenRouter, Ollama or vLLM. Often it ends with /v1." : undefined}
+        onChange={(e) => setBaseUrl(e.target.value)}
+      />
+      {own && (
+        <Field label="API" error={fieldError(save.error, "api")}>
+          {(ids) => (
+            <select
+              {...ids}
+              className={inputClass}
+              value={spoken}
+              onChange={(e) => setSpoken(e.target.value as typeof spoken)}
+            >
+              {APIS.map((a) => (
+                <option key={a.api} value={a.api}>
+                  {a.name}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+      )}
+    </>
+  );
 
   // Not a <form>: it renders inside other forms, and forms do not nest.
   return (
@@ -173,63 +238,29 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
             : "Members can start sessions with it but never see the key. Anyone who can type in such a session could extract it: use a key with its own budget for the team."}
         </p>
       )}
-      <TextField
-        label="Name"
-        value={title}
-        maxLength={100}
-        error={errors.name}
-        placeholder={scope === "team" ? "Team account" : "My account"}
-        onChange={(e) => setTitle(e.target.value)}
-      />
-      {kind === "api_key" && (
-        <div className="grid gap-3 sm:grid-cols-2">
-          <TextField
-            label="API key"
-            type="password"
-            mono
-            autoComplete="off"
-            spellCheck={false}
-            value={key}
-            error={errors.key}
-            placeholder={account?.last_four ? `…${account.last_four}` : ""}
-            hint={
-              again
-                ? "Enter the key again, because the address changed."
-                : account
-                  ? "Leave empty to keep the current key."
-                  : undefined
-            }
-            onChange={(e) => setKey(e.target.value)}
-          />
-          <TextField
-            label={own ? "Base URL" : "API address"}
-            type="url"
-            mono
-            value={baseUrl}
-            error={errors.url}
-            placeholder={own ? "That of Anthropic or OpenAI" : "Default"}
-            hint={own ? "Of another server, such as OpenRouter, Ollama or vLLM. Often it ends with /v1." : undefined}
-            onChange={(e) => setBaseUrl(e.target.value)}
-          />
-          {own && (
-            <Field label="API" error={fieldError(save.error, "api")}>
-              {(ids) => (
-                <select
-                  {...ids}
-                  className={inputClass}
-                  value={spoken}
-                  onChange={(e) => setSpoken(e.target.value as typeof spoken)}
-                >
-                  {APIS.map((a) => (
-                    <option key={a.api} value={a.api}>
-                      {a.name}
-                    </option>
-                  ))}
-                </select>
-              )}
-            </Field>
+      {brief ? (
+        <>
+          {keyField}
+          {kind === "api_key" && (
+            <details open={Boolean(errors.name || errors.url)}>
+              <summary className="w-fit cursor-pointer text-meta text-accent">Another server, or a name for it</summary>
+              <div className="mt-2 grid gap-3 sm:grid-cols-2">
+                {serverFields}
+                {nameField}
+              </div>
+            </details>
           )}
-        </div>
+        </>
+      ) : (
+        <>
+          {nameField}
+          {kind === "api_key" && (
+            <div className="grid gap-3 sm:grid-cols-2">
+              {keyField}
+              {serverFields}
+            </div>
+          )}
+        </>
       )}
       {kind === "existing_login" && !account && (
         <Check

@@ -35,9 +35,12 @@ export function useAgentChoice(
   const [picked, setPicked] = useState<string | undefined>(undefined);
   const [account, setAccount] = useState<string | undefined>(undefined);
   const usable = (agents ?? []).filter((a) => a.enabled && startable(a) && a.agent !== SHELL && a.agent !== COMMAND);
-  // Parawork's own agent is always there: without a key it is offered, and what can start now is chosen.
+  // Parawork's own agent is always there and comes last: it needs a key, where a program that is installed may need nothing.
   const first =
-    usable.find((a) => a.agent === last) ?? usable.find((a) => !a.needs_account) ?? usable.find((a) => a.agent !== OWN);
+    usable.find((a) => a.agent === last) ??
+    usable.find((a) => !a.needs_account) ??
+    usable.find((a) => a.agent !== OWN) ??
+    usable[0];
   const agent = picked ?? (last === SHELL || last === COMMAND ? last : first?.agent) ?? SHELL;
   const info = agents?.find((a) => a.agent === agent);
   const plain = agent === "" || agent === SHELL || agent === COMMAND;
@@ -61,10 +64,12 @@ interface Props {
   withShell?: boolean;
   /** Offers to start nothing yet. */
   withNone?: boolean;
+  /** An account that is needed is asked for elsewhere. */
+  accountElsewhere?: boolean;
 }
 
 /** Lists the agents. Each row says what is installed and what is missing. */
-export function AgentChoice({ query, choice, withShell, withNone }: Props) {
+export function AgentChoice({ query, choice, withShell, withNone, accountElsewhere }: Props) {
   const team = useTeam();
   const me = useMe();
   const client = useQueryClient();
@@ -88,7 +93,7 @@ export function AgentChoice({ query, choice, withShell, withNone }: Props) {
   };
   const { info } = choice;
   const usable = info?.enabled && startable(info) ? info : undefined;
-  const asks = usable && (usable.needs_account || changing);
+  const asks = usable && ((usable.needs_account && !accountElsewhere) || changing);
   const inUse = info?.accounts.find((a) => a.id === choice.account) ?? info?.account;
 
   return (

@@ -2636,6 +2636,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/projects/{id}/paths": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Find files of a branch by parts of their paths */
+        get: operations["findProjectPaths"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/projects/{id}/permission-rules": {
         parameters: {
             query?: never;
@@ -12060,6 +12079,9 @@ export interface components {
             network?: components["schemas"]["ProjectNetworkPatch"];
             setup_script?: string;
         };
+        ProjectPaths: {
+            items: string[];
+        };
         ProjectSource: {
             /**
              * @description runner = a folder on a member's own machine
@@ -19429,6 +19451,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Overlaps"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    findProjectPaths: {
+        parameters: {
+            query?: {
+                /** @description A local or remote branch; default is the project's default branch */
+                branch?: string;
+                /** @description Default is 20 */
+                limit?: number;
+                /** @description Characters of the path in their order; an empty one lists the first files */
+                q?: string;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Paths, the best first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectPaths"];
                 };
             };
             default: components["responses"]["Problem"];

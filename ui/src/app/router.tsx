@@ -109,7 +109,7 @@ const demoRoute = createRoute({
 });
 
 export interface TeamSearch {
-  /** The dialog for a new workspace is open; the value is a project id, or "1" for none chosen. */
+  /** The composer of a new workspace is open; the value is a project id, or "1" for none chosen. */
   new?: string;
   /** The dialog that adds a project is open. */
   add?: Adding;

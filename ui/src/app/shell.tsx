@@ -21,7 +21,7 @@ import { Prover } from "./prover";
 import { SequenceEcho } from "./sequence-echo";
 import { Sidebar } from "./sidebar";
 
-const NewWorkspaceDialog = lazy(() => import("@/workspaces/new-dialog"));
+const ComposerDialog = lazy(() => import("@/composer/dialog"));
 const AddProjectDialog = lazy(() => import("@/projects/add-dialog"));
 const Floating = lazy(() => import("@/kit/floating"));
 const TeamGate = lazy(() => import("./team-gate"));
@@ -95,7 +95,7 @@ function TeamShell({ team, costs, operator }: { team: string; costs: boolean; op
       <GlobalActions onSidebar={() => setSidebar((s) => !s)} />
       <PendingStarts />
       <Suspense>
-        {search.new && <NewWorkspaceDialog projectId={search.new === "1" ? "" : search.new} />}
+        {search.new && <ComposerDialog key={search.new} projectId={search.new === "1" ? "" : search.new} />}
         {search.add && <AddProjectDialog kind={search.add} />}
       </Suspense>
       <ConnectionPill />

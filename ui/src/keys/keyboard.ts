@@ -76,17 +76,19 @@ function allowed(a: Action, place: Place): boolean {
 export function match(chord: string, before: string, place: Place, singleKeys: boolean): Action | "more" | undefined {
   const pressed = before ? `${before} ${chord}` : chord;
   let more = false;
+  let wide: Action | undefined; // what it means where nothing narrower has the key
   for (const a of actions) {
     if (!handlers.get(a.id)?.length || !allowed(a, place)) continue;
     for (const keys of a.keys) {
       const single = !keys.includes("+");
       if (single && (!singleKeys || place !== "page")) continue;
       const wanted = normal(keys);
-      if (wanted === pressed) return a;
+      if (wanted === pressed && !a.yields) return a;
+      if (wanted === pressed) wide = a;
       if (wanted.startsWith(`${pressed} `)) more = true;
     }
   }
-  return more ? "more" : undefined;
+  return more ? "more" : wide;
 }
 
 /** Whether a key press in a terminal is ours: the terminal then leaves it alone. */

@@ -21,6 +21,8 @@ export interface Action {
   inFields?: boolean;
   /** Not offered in the palette: it makes sense as a key only. */
   keyOnly?: boolean;
+  /** Where an action of a narrower scope has the same key, that one is meant. */
+  yields?: boolean;
 }
 
 export const ACTIONS = [
@@ -44,7 +46,7 @@ export const ACTIONS = [
   },
   { id: "help", label: "Keyboard shortcuts", keys: ["?"], scope: "global", group: "General" },
   { id: "sidebar", label: "Show or hide the sidebar", keys: ["["], scope: "global", group: "General" },
-  { id: "workspace.new", label: "New workspace", keys: ["o w"], scope: "global", group: "General" },
+  { id: "workspace.new", label: "New workspace", keys: ["c", "o w"], scope: "global", group: "General", yields: true },
   { id: "project.new", label: "Add a project", keys: ["o p"], scope: "global", group: "General" },
   { id: "machine.connect", label: "Connect a machine", keys: ["o m"], scope: "global", group: "General" },
   { id: "theme", label: "Switch between light and dark", keys: ["g d"], scope: "global", group: "General" },
@@ -339,7 +341,7 @@ export function collisions(list: readonly Action[]): string[] {
   const found: string[] = [];
   list.forEach((a, i) => {
     for (const b of list.slice(i + 1)) {
-      if (a.scope !== b.scope && !TOGETHER[a.scope].includes(b.scope)) continue;
+      if (a.scope !== b.scope && (a.yields || !TOGETHER[a.scope].includes(b.scope))) continue;
       for (const x of a.keys) for (const y of b.keys) if (collide(x, y)) found.push(`${a.id} and ${b.id}: ${x} / ${y}`);
     }
   });

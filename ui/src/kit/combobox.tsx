@@ -1,5 +1,6 @@
 import { Popover } from "radix-ui";
 import { type ReactNode, useEffect, useId, useMemo, useRef, useState } from "react";
+import { chipClass } from "./chip";
 import { cx } from "./cx";
 import { inputClass } from "./field";
 import { Icon } from "./icon";
@@ -26,6 +27,8 @@ interface Props {
   foot?: ReactNode;
   disabled?: boolean;
   shown?: ReactNode;
+  /** It is a chip of a form, and says itself what is chosen in it. */
+  chip?: boolean;
 }
 
 const MOST = 200; // rows shown at once; the filter finds the rest
@@ -41,6 +44,7 @@ export function Combobox({
   foot,
   disabled,
   shown,
+  chip,
   ...ids
 }: Props) {
   const [open, setOpen] = useState(false);
@@ -85,13 +89,16 @@ export function Combobox({
           role="combobox"
           aria-expanded={open}
           aria-controls={open ? listId : undefined}
+          aria-label={
+            chip ? `${label}: ${options.find((o) => o.value === value)?.text || value || placeholder}` : undefined
+          }
           {...ids}
-          className={cx(inputClass, "flex items-center gap-2 text-left")}
+          className={chip ? chipClass : cx(inputClass, "flex items-center gap-2 text-left")}
         >
           <span className={cx("min-w-0 flex-1 truncate", !value && "text-fg3")}>
             {shown ?? (options.find((o) => o.value === value)?.text || value || placeholder)}
           </span>
-          <Icon name="chevronDown" size={14} className="shrink-0 text-fg3" />
+          <Icon name="chevronDown" size={chip ? 12 : 14} className="shrink-0 text-fg3" />
         </button>
       </Popover.Trigger>
       <Popover.Portal>

@@ -18,6 +18,7 @@ import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 import { useTitle } from "@/state/use-title";
 import { originOf } from "./origin";
+import { SampleButton } from "./sample-button";
 
 const OwnersYes = lazy(() => import("@/machines/owner-approval"));
 
@@ -56,10 +57,8 @@ export function ProjectsScreen() {
           action={
             manage && (
               <>
-                <Button look="primary" onClick={() => add("url")}>
-                  Add a project
-                </Button>
-                <SampleButton />
+                <SampleButton look="primary" />
+                <Button onClick={() => add("url")}>Add a project</Button>
               </>
             )
           }
@@ -76,32 +75,6 @@ export function ProjectsScreen() {
         </ul>
       )}
     </Page>
-  );
-}
-
-/** Makes the sample project and opens the new-workspace dialog on it. */
-function SampleButton() {
-  const team = useTeam();
-  const client = useQueryClient();
-  const navigate = useNavigate();
-  const make = useMutation({
-    mutationFn: () =>
-      data(
-        api.POST("/teams/{team}/projects", {
-          params: { path: { team: team.slug } },
-          body: { source: { kind: "sample" } },
-        }),
-      ),
-    onSuccess: async (p) => {
-      await client.invalidateQueries({ queryKey: keys.projects(team.slug) });
-      await navigate({ to: "/$team/p", params: { team: team.slug }, search: { new: p.id } });
-    },
-    onError: (error) => toastError("The sample project was not created", error, () => make.mutate()),
-  });
-  return (
-    <Button busy={make.isPending && "Creating the sample"} onClick={() => make.mutate()}>
-      Try the sample project
-    </Button>
   );
 }
 

@@ -33,6 +33,8 @@ interface Props {
   fallback?: boolean;
   onFallback?: (yes: boolean) => void;
   readOnly?: boolean;
+  /** Places that cannot be used stand behind a button. */
+  fold?: boolean;
 }
 
 /** Chooses a place. Each row describes its isolation; an unavailable one says why and what to do. */
@@ -49,10 +51,11 @@ export function Place({
   fallback,
   onFallback,
   readOnly,
+  fold,
 }: Props) {
   const [all, setAll] = useState(false);
   const chosen = places.find((e) => placeId(e) === value);
-  const folded = all ? [] : foldable(places, value);
+  const folded = all ? [] : foldable(places, value, fold);
   const terms = chosen && ((onSize && chosen.sizes.length > 0) || (onFallback && chosen.own_disk && chosen.fallback));
   return (
     <div>
@@ -73,7 +76,9 @@ export function Place({
       />
       {folded.length > 0 && (
         <Button look="quiet" className="mt-1" onClick={() => setAll(true)}>
-          {`${folded.length} more places that cannot be used now`}
+          {folded.length === 1
+            ? "More: 1 place that cannot be used now"
+            : `More: ${folded.length} places that cannot be used now`}
         </Button>
       )}
       {error && <p className="mt-1 text-meta text-failed">{error}</p>}
@@ -95,10 +100,12 @@ export function Place({
   );
 }
 
-/** Places that cannot be used and would only be in the way: the server's own, when there are several of them. */
-function foldable(places: readonly PlaceInfo[], value: string): PlaceInfo[] {
-  const out = places.filter((e) => !e.available && !e.runner_id && placeId(e) !== value);
-  return out.length > 2 && out.length < places.length ? out : [];
+/** Places that cannot be used and would only be in the way: the server's own, when there are several of them; all where they fold. */
+function foldable(places: readonly PlaceInfo[], value: string, fold = false): PlaceInfo[] {
+  const out = places.filter(
+    (e) => placeId(e) !== value && (fold ? !e.available || !e.allowed : !e.available && !e.runner_id),
+  );
+  return out.length > (fold ? 0 : 2) && out.length < places.length ? out : [];
 }
 
 function Label({ place: e, cost }: { place: PlaceInfo; cost: string }) {

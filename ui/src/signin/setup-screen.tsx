@@ -62,7 +62,8 @@ function SetupForm({ token, used }: { token: string; used: () => void }) {
   const [password, setPassword] = useState("");
   const [team, setTeam] = useState("");
   const setup = useMutation({
-    mutationFn: () => data(api.POST("/setup", { body: { token, name, email, password, team } })),
+    mutationFn: () =>
+      data(api.POST("/setup", { body: { token, name, email, password, team: team.trim() || teamOf(name) } })),
     onSuccess: async (me) => {
       used();
       client.setQueryData(keys.me, me);
@@ -115,9 +116,8 @@ function SetupForm({ token, used }: { token: string; used: () => void }) {
         />
         <TextField
           label="Team"
-          required
-          placeholder="Such as Payments, or your own name"
-          hint="Projects and workspaces belong to a team. You can create more teams later."
+          placeholder={teamOf(name)}
+          hint="Projects and workspaces belong to a team. Leave it empty to begin on your own: it can be renamed."
           value={team}
           error={field("team")}
           onChange={(e) => setTeam(e.target.value)}
@@ -130,3 +130,6 @@ function SetupForm({ token, used }: { token: string; used: () => void }) {
     </PlainPage>
   );
 }
+
+/** What the team of somebody who names none is called. */
+const teamOf = (name: string) => (name.trim() ? `Team of ${name.trim()}` : "My team");

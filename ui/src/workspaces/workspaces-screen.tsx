@@ -2,7 +2,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { Suspense } from "react";
 import { api, data, type Workspace } from "@/api/client";
-import { projectsQuery, workspacesQuery } from "@/api/queries";
+import { workspacesQuery } from "@/api/queries";
 import { costOf } from "@/costs/workspace-cost";
 import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
@@ -23,6 +23,7 @@ import { snapshotSummary } from "@/timeline/snapshot-summary";
 import { GROUP_NAMES, grouped, type Standing } from "./groups";
 import { PrivateMark } from "./private-mark";
 
+const HomeComposer = lazy(() => import("@/composer/home"));
 const Trash = lazy(() => import("./trash"));
 
 const route = getRouteApi("/$team/w");
@@ -99,40 +100,14 @@ export function WorkspacesScreen() {
 
 function NoWorkspaces({ show }: { show: "active" | "archived" | "trash" }) {
   const team = useTeam();
-  const projects = useQuery(projectsQuery(team.slug));
-  const navigate = useNavigate();
   if (show === "archived")
     return <Empty title="No archived workspaces">Archive a workspace to hide it and save all its work.</Empty>;
-  if (projects.data?.length === 0)
-    return (
-      <Empty
-        title="Add a project first"
-        action={
-          <Link to="/$team/p" params={{ team: team.slug }} className={buttonClass("primary")}>
-            Go to projects
-          </Link>
-        }
-      >
-        A project is a git repository. Each workspace is one of its branches in its own folder.
-      </Empty>
-    );
+  if (!team.can("workspace.create"))
+    return <Empty title="No workspaces yet">A workspace is a branch, a folder and the agents working in it.</Empty>;
   return (
-    <Empty
-      title="No workspaces yet"
-      action={
-        team.can("workspace.create") && (
-          <Button
-            look="primary"
-            keys="o w"
-            onClick={() => void navigate({ to: ".", search: (s) => ({ ...s, new: "1" }) })}
-          >
-            New workspace
-          </Button>
-        )
-      }
-    >
-      A workspace is a branch, a folder and the agents working in it.
-    </Empty>
+    <Suspense fallback={<Skeleton label="Loading" />}>
+      <HomeComposer />
+    </Suspense>
   );
 }
 

@@ -7,7 +7,7 @@ import { useNow } from "@/format/now";
 import { count } from "@/format/text";
 import { age, ago } from "@/format/time";
 import { Combobox } from "@/kit/combobox";
-import { Field } from "@/kit/field";
+import { Icon } from "@/kit/icon";
 import { Output } from "@/kit/states";
 
 type Branch = Schemas["Branch"];
@@ -17,67 +17,77 @@ interface Props {
   /** "" is the project's default branch. */
   value: string;
   onChange: (name: string) => void;
-  error?: string;
 }
 
-/** The branch the work starts from. The remote is fetched first; how old and how far behind a branch is, is said. */
-export function BaseBranch({ project, value, onChange, error }: Props) {
+/** The branch the work starts from, as a chip. The remote is fetched first. */
+export function BaseBranch({ project, value, onChange }: Props) {
   const branches = useQuery(branchesQuery(project.id));
   const fetching = useFetch(project.id);
   const now = useNow();
   const items = branches.data?.items ?? [];
-  const chosen = items.find((b) => b.name === (value || project.default_branch)) ?? items.find((b) => b.default);
-  const behind = chosen && chosen.behind > 0 && chosen.upstream ? chosen : undefined;
-  const fetchError = branches.data?.fetch_error ?? "";
-
+  const chosen = chosenBranch(items, project, value);
+  const failed = branches.data?.fetch_error ?? "";
   return (
-    <div className="min-w-0">
-      <Field
-        label="From"
-        error={error ?? (branches.isError ? tell(branches.error).message : undefined)}
-        hint={
-          fetching.busy
-            ? "Fetching from the remote…"
-            : branches.data?.fetched_at
-              ? `Fetched ${ago(branches.data.fetched_at, now)}.`
-              : undefined
-        }
-      >
-        {(ids) => (
-          <Combobox
-            {...ids}
-            label="Base branch"
-            value={chosen?.name ?? value}
-            shown={
-              chosen ? (
-                <span className="font-mono text-[12px]">{chosen.name}</span>
-              ) : branches.isPending ? (
-                "Loading the branches…"
-              ) : (
-                "No branch"
-              )
-            }
-            onChange={onChange}
-            options={items.map((b) => ({ value: b.name, text: b.name, row: <BranchRow branch={b} now={now} /> }))}
-            empty="No matching branch."
-            foot={
-              <div className="flex items-center justify-between gap-3">
-                <span>{fetching.busy ? "Fetching…" : fetchError ? "The last fetch failed." : "Newest first."}</span>
-                <button
-                  type="button"
-                  disabled={fetching.busy}
-                  onClick={fetching.run}
-                  className="min-h-6 text-accent hover:underline disabled:opacity-55"
-                >
-                  Fetch again
-                </button>
-              </div>
-            }
-          />
-        )}
-      </Field>
+    <Combobox
+      chip
+      label="From branch"
+      value={chosen?.name ?? value}
+      shown={
+        chosen ? (
+          <span className="flex min-w-0 items-center gap-1.5">
+            <Icon name="git" size={12} className="shrink-0" />
+            <span className="truncate">{chosen.name}</span>
+          </span>
+        ) : branches.isPending ? (
+          "Loading the branches…"
+        ) : (
+          "No branch"
+        )
+      }
+      onChange={onChange}
+      options={items.map((b) => ({ value: b.name, text: b.name, row: <BranchRow branch={b} now={now} /> }))}
+      empty="No matching branch."
+      foot={
+        <div className="flex items-center justify-between gap-3">
+          <span>
+            {fetching.busy
+              ? "Fetching from the remote…"
+              : failed
+                ? "The last fetch failed."
+                : branches.data?.fetched_at
+                  ? `Fetched ${ago(branches.data.fetched_at, now)}.`
+                  : "Newest first."}
+          </span>
+          <button
+            type="button"
+            disabled={fetching.busy}
+            onClick={fetching.run}
+            className="min-h-6 text-accent hover:underline disabled:opacity-55"
+          >
+            Fetch again
+          </button>
+        </div>
+      }
+    />
+  );
+}
+
+const chosenBranch = (items: readonly Branch[], project: Project, value: string) =>
+  items.find((b) => b.name === (value || project.default_branch)) ?? items.find((b) => b.default);
+
+/** What there is to know about the chosen branch: that it is behind its upstream, or that the fetch failed. */
+export function BranchNotes({ project, value, onChange }: Props) {
+  const branches = useQuery(branchesQuery(project.id));
+  const now = useNow();
+  const items = branches.data?.items ?? [];
+  const chosen = chosenBranch(items, project, value);
+  const behind = chosen && chosen.behind > 0 && chosen.upstream ? chosen : undefined;
+  const failed = branches.data?.fetch_error ?? "";
+  return (
+    <>
+      {branches.isError && <p className="text-meta text-failed">{tell(branches.error).message}</p>}
       {behind && (
-        <p className="mt-1 text-meta text-needs">
+        <p className="text-meta text-needs">
           {behind.name} is {count(behind.behind)} behind {behind.upstream}.{" "}
           {items.some((b) => b.name === behind.upstream) && (
             <button
@@ -90,20 +100,20 @@ export function BaseBranch({ project, value, onChange, error }: Props) {
           )}
         </p>
       )}
-      {fetchError && !fetching.busy && (
-        <details className="mt-1 text-meta">
+      {failed && (
+        <details className="text-meta">
           <summary className="w-fit cursor-pointer text-needs">
             The fetch failed. Branches are from{" "}
             {branches.data?.fetched_at ? ago(branches.data.fetched_at, now) : "the clone"}.
           </summary>
-          <Output text={fetchError} className="max-h-28" />
+          <Output text={failed} className="max-h-28" />
         </details>
       )}
-    </div>
+    </>
   );
 }
 
-/** Fetches once when the dialog opens or the project changes, and on demand. */
+/** Fetches once when the composer opens or the project changes, and on demand. */
 function useFetch(projectId: string): { busy: boolean; run: () => void } {
   const client = useQueryClient();
   const [busy, setBusy] = useState(false);

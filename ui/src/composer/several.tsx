@@ -1,4 +1,4 @@
-import { COMMAND } from "@/agents/built-in";
+import { COMMAND, SHELL } from "@/agents/built-in";
 import { OWN, OWN_START, type OwnStart } from "@/agents/own";
 import { OwnOptions } from "@/agents/own-options";
 import type { Agent } from "@/api/client";
@@ -14,7 +14,7 @@ export interface Try {
 }
 
 /** Agents that can take a prompt now. */
-export const usable = (agents: readonly Agent[] | undefined): Agent[] =>
+const usable = (agents: readonly Agent[] | undefined): Agent[] =>
   (agents ?? []).filter((a) => a.enabled && a.installed && !a.needs_account && a.agent !== COMMAND);
 
 /** Which agents try it, each in a workspace of its own; the same one may try more than once. */
@@ -98,4 +98,12 @@ export function Several({
       </p>
     </fieldset>
   );
+}
+
+/** What several agents begin with: each that can be started, the chosen one first; two of the only one. */
+export function firstTries(agents: readonly Agent[] | undefined, chosen: string): Try[] {
+  const can = usable(agents).filter((a) => a.agent !== SHELL);
+  const order = [...can.filter((a) => a.agent === chosen), ...can.filter((a) => a.agent !== chosen)].slice(0, 3);
+  const list = order.length === 1 ? [order[0]!, order[0]!] : order;
+  return list.map((a) => ({ agent: a.agent, accountId: "" }));
 }

@@ -1,0 +1,33 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/queries";
+import { Button } from "@/kit/button";
+import { useTeam } from "@/state/team";
+import { toastError } from "@/state/toasts";
+
+/** Makes the sample project and opens the composer on it. */
+export function SampleButton({ look = "plain" }: { look?: "primary" | "plain" }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const make = useMutation({
+    mutationFn: () =>
+      data(
+        api.POST("/teams/{team}/projects", {
+          params: { path: { team: team.slug } },
+          body: { source: { kind: "sample" } },
+        }),
+      ),
+    onSuccess: async (p) => {
+      await client.invalidateQueries({ queryKey: keys.projects(team.slug) });
+      await navigate({ to: "/$team/w", params: { team: team.slug }, search: { new: p.id } });
+    },
+    onError: (error) => toastError("The sample project was not created", error, () => make.mutate()),
+  });
+  return (
+    <Button look={look} busy={make.isPending && "Creating the sample"} onClick={() => make.mutate()}>
+      Try the sample project
+    </Button>
+  );
+}
