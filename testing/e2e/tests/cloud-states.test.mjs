@@ -200,6 +200,8 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       assert.ok(await budget.isDisabled());
       assert.equal(await budget.inputValue(), "500");
       await page.getByText("set in config.json").first().waitFor();
+      assert.equal(await page.getByLabel("API key").count(), 0, "forms open on demand");
+      await page.getByRole("button", { name: "Settings E2B" }).click();
       const e2b = page.getByRole("form", { name: /E2B/ });
       assert.ok(await e2b.getByRole("radio", { name: "8 cores, 8 GB by default" }).isDisabled());
       await e2b.getByLabel("Suspend when idle").fill("soon");

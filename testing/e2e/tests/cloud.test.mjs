@@ -45,6 +45,8 @@ describe("a cloud place", { skip }, () => {
   test("an operator enters the key, which is tried and never shown again", async () => {
     await go("/settings/places");
     const form = page.getByRole("form", { name: /E2B/ });
+    await page.getByRole("button", { name: "Add a place" }).click();
+    await page.getByRole("button", { name: "Set up E2B" }).click();
     await form.getByLabel("API key").fill("e2b_0000000000000000000000000000000000000000");
     await form.getByRole("button", { name: "Test" }).click();
     await form.getByText(/does not take/).first().waitFor();

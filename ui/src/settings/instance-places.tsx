@@ -1,13 +1,11 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type ReactNode, useState } from "react";
+import { Fragment, type ReactNode, useState } from "react";
 import { executorsQuery, keys } from "@/api/queries";
 import { Button } from "@/kit/button";
-import { TextField } from "@/kit/field";
 import { SettingsForm } from "@/kit/settings/form";
 import { Failure, Skeleton } from "@/kit/states";
-import { useAction } from "@/kit/use-action";
 import { placeKeys } from "@/sandboxes/queries";
-import { remoteKeys } from "@/sandboxes/remote";
+import { type Place, remoteKeys } from "@/sandboxes/remote";
 import { useTeam } from "@/state/team";
 import {
   fieldsOf,
@@ -16,18 +14,17 @@ import {
   poolCostWords,
   priceOf,
   saveInstance,
-  savePlace,
   type Values,
   valuesOf,
 } from "./instance-api";
-import { PlaceForm } from "./place-form";
+import { AddRegion, PlaceRow } from "./place-row";
 
 /** What operators say of the places of the whole server. What config.json says is shown and cannot be changed here. */
 export default function InstancePlacesSettings() {
   const team = useTeam();
   const settings = useQuery(instanceQuery());
   const executors = useQuery(executorsQuery(team.slug));
-  if (settings.isPending) return <Skeleton rows={5} label="Loading the server's places" />;
+  if (settings.isPending || executors.isPending) return <Skeleton rows={5} label="Loading the server's places" />;
   if (settings.isError && !settings.data)
     return (
       <Failure
@@ -38,7 +35,7 @@ export default function InstancePlacesSettings() {
     );
   const { places, settings: all } = settings.data;
   const isPool = (s: { name: string }) => s.name.startsWith("pool.");
-  const paid = executors.data?.find((x) => !x.runner_id && priceOf(x) > 0);
+  const paid = executors.data?.find((x) => !x.runner_id && !x.not_set_up && priceOf(x) > 0);
   return (
     <section aria-labelledby="instance-places" className="flex flex-col gap-7">
       <div>
@@ -48,14 +45,7 @@ export default function InstancePlacesSettings() {
         <p className="text-fg2">For operators. A value with a lock is set in config.json or the environment.</p>
       </div>
       <Part settings={all.filter((s) => !isPool(s))} button="Save for the server" />
-      {places
-        .filter((p) => p.settings.length > 0)
-        .map((p) => (
-          <div key={p.kind} className="flex flex-col gap-3">
-            <PlaceForm place={p} executor={executors.data?.find((x) => x.kind === p.kind)} />
-            {p.regional && <AddRegion place={p} />}
-          </div>
-        ))}
+      <Places all={places} executors={executors.data} />
       <Part
         labelledBy="instance-pool"
         settings={all.filter(isPool)}
@@ -70,40 +60,62 @@ export default function InstancePlacesSettings() {
   );
 }
 
-const REGION = "[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?";
+interface PlacesProps {
+  all: PlaceSettings[];
+  executors: Place[] | undefined;
+}
 
-/** Adds a region to a place: its form then stands below. */
-function AddRegion({ place: p }: { place: PlaceSettings }) {
-  const [name, setName] = useState("");
-  const team = useTeam();
-  const add = useAction({
-    act: () => savePlace(`${p.kind}@${name}`, {}),
-    refresh: [remoteKeys.instance, keys.executors(team.slug)],
-    done: () => setName(""),
-    failed: "The region was not added",
-  });
+/** The places with settings, one a row. Those that nobody has set up are folded; one that is set up moves up with its open form. */
+function Places({ all, executors }: PlacesProps) {
+  const [adding, setAdding] = useState(false);
+  const [added, setAdded] = useState("");
+  const groups = all
+    .filter((p) => p.settings.length > 0 && !p.kind.includes("@"))
+    .map((p) => ({
+      place: p,
+      executor: executors?.find((x) => x.kind === p.kind),
+      regions: all.filter((r) => r.kind.startsWith(`${p.kind}@`)),
+    }));
+  const isSetUp = (g: (typeof groups)[number]) =>
+    g.regions.length > 0 || (g.executor !== undefined && !g.executor.not_set_up);
+  const rows = (g: (typeof groups)[number]) => (
+    <Fragment key={g.place.kind}>
+      <PlaceRow place={g.place} executor={g.executor}>
+        {g.place.regional && <AddRegion place={g.place} onAdded={setAdded} />}
+      </PlaceRow>
+      {g.regions.map((r) => (
+        <PlaceRow
+          key={r.kind}
+          place={r}
+          executor={executors?.find((x) => x.kind === r.kind)}
+          startsOpen={r.kind === added}
+        />
+      ))}
+    </Fragment>
+  );
+  const rest = groups.filter((g) => !isSetUp(g));
   return (
-    <form
-      className="flex flex-wrap items-end gap-3"
-      onSubmit={(e) => {
-        e.preventDefault();
-        if (name) void add.run();
-      }}
-    >
-      <TextField
-        label={`Another region of ${p.label}`}
-        hint="A short name; its address and key are entered next."
-        mono
-        placeholder="eu"
-        pattern={REGION}
-        maxLength={32}
-        value={name}
-        onChange={(e) => setName(e.target.value)}
-      />
-      <Button type="submit" disabled={!name} busy={add.busy && "Adding"}>
-        Add region
-      </Button>
-    </form>
+    <section aria-labelledby="instance-list">
+      <h3 id="instance-list" className="mb-2 font-semibold">
+        Places with settings
+      </h3>
+      <ul className="divide-y divide-hairline border-y border-hairline">
+        {[
+          ...groups.filter(isSetUp).map(rows),
+          rest.length > 0 && (
+            <li key="add" className="py-1.5">
+              <Button aria-expanded={adding} onClick={() => setAdding(!adding)}>
+                Add a place
+              </Button>
+              <span className="ml-3 text-meta text-fg3">
+                {rest.length === 1 ? "1 kind is not set up" : `${rest.length} kinds are not set up`}
+              </span>
+            </li>
+          ),
+          ...(adding ? rest.map(rows) : []),
+        ]}
+      </ul>
+    </section>
   );
 }
 

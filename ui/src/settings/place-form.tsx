@@ -22,19 +22,17 @@ import {
   type Values,
   valuesOf,
 } from "./instance-api";
-import { PlaceMark } from "./place-mark";
 import { SizeTable } from "./size-table";
 
-/** The settings of one kind of place, as the server describes them; `executor` is how it does for the team. */
+/** The settings of one kind of place, as the server describes them, below its name; `executor` is how it does for the team. */
 export function PlaceForm({ place: p, executor: x }: { place: PlaceSettings; executor: Place | undefined }) {
   const team = useTeam();
   const [test, setTest] = useState<PlaceTest | undefined>();
   const { loaded, fields } = partsOf(p, x);
   const secret = p.settings.find((s) => s.type === "secret");
-  const id = `instance-${p.kind}`;
   return (
     <SettingsForm
-      labelledBy={id}
+      labelledBy={`instance-${p.kind}`}
       loaded={loaded}
       fields={fields}
       save={(changed) => savePlace(p.kind, changed)}
@@ -58,20 +56,10 @@ export function PlaceForm({ place: p, executor: x }: { place: PlaceSettings; exe
         )
       }
     >
-      <div>
-        <h3 id={id} className="flex flex-wrap items-baseline gap-x-3 font-semibold">
-          {p.label}
-          {x && (
-            <span className="font-normal">
-              <PlaceMark of={x} />
-            </span>
-          )}
-        </h3>
-        {x && !x.available && <p className="text-fg2">{testWords(x).join(" ")}</p>}
-        <p className="text-meta text-fg3">
-          More about it in <code>{p.docs}</code>.
-        </p>
-      </div>
+      <p className="text-meta text-fg3">
+        {x?.not_set_up && `${testWords(x).join(" ")} `}
+        More about it in <code>{p.docs}</code>.
+      </p>
     </SettingsForm>
   );
 }

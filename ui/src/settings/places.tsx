@@ -48,7 +48,9 @@ export default function PlacesSettings() {
   );
 }
 
-function PlaceList({ places }: { places: Policy["executors"] }) {
+function PlaceList({ places: all }: { places: Policy["executors"] }) {
+  const places = all.filter((p) => !p.not_set_up);
+  const rest = all.filter((p) => p.not_set_up);
   return (
     <section aria-labelledby="places">
       <h2 id="places" className="mb-2 text-title font-semibold">
@@ -83,6 +85,11 @@ function PlaceList({ places }: { places: Policy["executors"] }) {
           </li>
         ))}
       </ul>
+      {rest.length > 0 && (
+        <p className="mt-2 text-meta text-fg3">
+          Not set up by an operator of this server: {rest.map((p) => p.name).join(", ")}.
+        </p>
+      )}
     </section>
   );
 }
