@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Registry finds executors by kind: the server's own, to which only regions are added while the process lives, and the members of
+// Registry finds executors by kind: the server's own, to which only regions are added and taken away while the process lives, and the members of
 // families, which come and go. It is safe for concurrent use.
 type Registry struct {
 	families map[Kind]Family
@@ -41,6 +41,19 @@ func (r *Registry) Add(e Executor) (added bool) {
 	r.own = append(slices.Clip(r.own), e)
 	r.byKind[e.Kind()] = e
 	return true
+}
+
+// Remove forgets a region and returns its executor; nil when there is none. Other kinds stay.
+func (r *Registry) Remove(region Kind) Executor {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.byKind[region]
+	if e == nil || region.Region() == "" {
+		return nil
+	}
+	delete(r.byKind, region)
+	r.own = slices.DeleteFunc(slices.Clone(r.own), func(e Executor) bool { return e.Kind() == region })
+	return e
 }
 
 // Find returns the executor of a kind: one of the server's own, or a member of a family.

@@ -96,6 +96,7 @@ getInstancePlaces       operator  -
 setInstancePlaces       operator  -
 getPlaceSettings        operator  -
 setPlaceSettings        operator  -
+removePlaceRegion       operator  -
 testPlace               operator  -
 getMail                 operator  -
 testMail                operator  -

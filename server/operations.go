@@ -29,7 +29,7 @@ var _ api.StrictServerInterface = operations{}
 func (s *Server) operations() operations {
 	cfg := s.cfg
 	shared := rest.Shared{Privacy: s.Privacy, Browsers: s.Browsers, Throttle: s.throttle, Log: cfg.Log}
-	place := places.New(places.Config{Version: cfg.Version, People: cfg.People, AddRegions: cfg.AddRegions, Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Files: cfg.Files, Places: cfg.Places, Choice: cfg.Choice, Executors: cfg.Executors, Machines: cfg.Machines,
+	place := places.New(places.Config{Version: cfg.Version, People: cfg.People, AddRegions: cfg.AddRegions, RemoveRegion: cfg.RemoveRegion, Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Files: cfg.Files, Places: cfg.Places, Choice: cfg.Choice, Executors: cfg.Executors, Machines: cfg.Machines,
 		Downloads: cfg.Downloads, Network: cfg.Network, Ledger: cfg.Ledger, Quota: cfg.Quota, Policies: cfg.Policies, Caches: cfg.Caches, Settings: cfg.Settings, Kinds: cfg.Kinds}, shared)
 	costs := money.New(money.Config{Directory: cfg.Directory, Ledger: cfg.Ledger, Payments: cfg.Payments, Prices: cfg.Prices, Usage: cfg.Usage, Reports: cfg.Reports, Tokens: cfg.Tokens,
 		Gateway: cfg.Gateway, Quota: cfg.Quota, Places: cfg.Places, Graces: cfg.Graces, GatewayEnabled: cfg.GatewayEnabled, Now: cfg.Now}, shared)

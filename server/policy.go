@@ -186,6 +186,7 @@ var policy = map[string]rule{
 	"setInstancePlaces": {access: operators},
 	"getPlaceSettings":  {access: operators},
 	"setPlaceSettings":  {access: operators},
+	"removePlaceRegion": {access: operators},
 	"testPlace":         rule{access: operators}.costs(rest.Reaching),
 
 	"listUsers":          {access: operators},

@@ -176,6 +176,8 @@ type Config struct {
 	People   places.PeopleStore    // what people may and want of places
 
 	AddRegions func(context.Context) error // makes the executors of regions that have none yet; nil = there are none
+	// RemoveRegion forgets a region that operators added, unless it is used; nil = there are none.
+	RemoveRegion func(ctx context.Context, by string, region executors.Kind) error
 
 	Viewed work.Viewed  // of changes; nil = nobody has viewed any
 	Graces money.Graces // of work that reached a limit; nil = none ever does

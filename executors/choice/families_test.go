@@ -145,3 +145,32 @@ func TestAPersonsOwnMachineFirstAndWhereWorkGoesWithoutIt(t *testing.T) {
 		t.Errorf("dearer than agreed: %v", err)
 	}
 }
+
+// A region in which a sandbox cannot be made offers the nearest other one that serves and is allowed, and keeps what the error said.
+func TestARegionThatFailsOffersTheNext(t *testing.T) {
+	const eu, us = executors.Kind("container@eu"), executors.Kind("container@us")
+	s := newStreet(t, func(c *choice.Config) {
+		for _, k := range []executors.Kind{eu, us} {
+			e := fake.New(fake.NewWorld(t.TempDir(), nil))
+			e.Set(fake.Knobs{Kind: k, Boundary: executors.ContainerBoundary})
+			c.Executors.Add(e)
+		}
+	})
+	ctx := executors.WithLatencies(t.Context(), map[executors.Kind]int64{"container@main": 10, eu: 40, us: 20})
+	full := fault.New(fault.Unavailable, "place_cannot_serve", "No capacity.").With("reason", "capacity")
+	err := s.ch.OfferNext(ctx, team, "container", full)
+	if fault.CodeOf(err) != "place_cannot_serve" || detail(err, "next_region") != string(us) || detail(err, "reason") != "capacity" ||
+		!strings.HasPrefix(err.Error(), "No capacity. The next region is ") {
+		t.Errorf("from the place's own: %v, %v", err, detail(err, "next_region"))
+	}
+	if err := s.ch.OfferNext(ctx, team, us, full); detail(err, "next_region") != "container@main" {
+		t.Errorf("from another: %v", detail(err, "next_region"))
+	}
+	if err := s.ch.OfferNext(ctx, team, "process", full); err != full {
+		t.Errorf("a place without regions: %v", err)
+	}
+	s.team.Weakest = executors.MachineBoundary // none of them is allowed
+	if err := s.ch.OfferNext(ctx, team, "container", full); err != full {
+		t.Errorf("no region is allowed: %v", err)
+	}
+}

@@ -181,10 +181,16 @@ func (s *Service) Regions(ctx context.Context, kind string) []string {
 	return out
 }
 
-// add makes a region known that an operator has added.
-func (s *Service) add(names ...string) {
+// know makes the regions known that operators have added, and no others beside those of config.json.
+func (s *Service) know(names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for name := range s.groups {
+		if _, said := s.cfg.Places[name]; !said && strings.Contains(name, "@") && !slices.Contains(names, name) {
+			s.groups = maps.Clone(s.groups)
+			delete(s.groups, name)
+		}
+	}
 	for _, name := range names {
 		if _, ok := s.groups[name]; ok || s.cfg.Region == nil {
 			continue
@@ -234,6 +240,46 @@ func (s *Service) AddRegion(ctx context.Context, by, name string) error {
 	return s.Load(ctx)
 }
 
+// RemoveRegion forgets a region that operators added, with its key. One of config.json stays: it is removed there.
+func (s *Service) RemoveRegion(ctx context.Context, by, name string) error {
+	if err := s.MayRemove(ctx, name); err != nil {
+		return err
+	}
+	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
+		kept, row, err := s.kept(ctx, rowRegions)
+		if err != nil {
+			return err
+		}
+		delete(kept, name)
+		text, err := json.Marshal(kept)
+		if err != nil {
+			return err
+		}
+		row.Settings, row.UpdatedBy, row.UpdatedAt = string(text), by, s.cfg.Now().UnixMilli()
+		if err := s.cfg.Store.SetPlaceSettings(ctx, rowRegions, row); err != nil {
+			return err
+		}
+		return s.cfg.Store.SetPlaceSettings(ctx, name, Row{Settings: "{}", UpdatedBy: by, UpdatedAt: row.UpdatedAt})
+	})
+	if err != nil {
+		return fmt.Errorf("removing the region %s: %w", name, err)
+	}
+	s.cfg.Log.Info("a region was removed", "actor_id", by, "place", name)
+	return s.Load(ctx)
+}
+
+// MayRemove refuses a name that is no region which operators added.
+func (s *Service) MayRemove(ctx context.Context, name string) error {
+	if _, ok := s.cfg.Places[name]; ok && strings.Contains(name, "@") {
+		return fault.New(fault.Conflict, "setting_locked", "config.json says the region %s: remove sandboxing.%s there and restart the server.", name, name).With("field", "kind")
+	}
+	added, err := s.addedRegions(ctx)
+	if err == nil && !slices.Contains(added, name) {
+		err = fault.New(fault.NotFound, "executor_unknown", "Nobody added a region %q on this server.", name).With("field", "kind")
+	}
+	return err
+}
+
 // Locked reports whether config.json or the environment says a setting that is of no kind of place.
 func (s *Service) Locked(name string) bool { return s.all()[rowInstance].Locked[name] }
 
@@ -257,7 +303,7 @@ func (s *Service) Load(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.add(added...)
+		s.know(added)
 	}
 	groups := s.all()
 	held, wrong := make(map[string]state, len(groups)), []error(nil)

@@ -201,6 +201,48 @@ func TestAKeyGoesToNoAddressItWasNotEnteredFor(t *testing.T) {
 }
 
 // A row that cannot be read is that kind's trouble alone.
+func TestARegionIsForgottenWithItsKey(t *testing.T) {
+	t.Parallel()
+	const eu, said = "e2b@eu", "e2b@us"
+	region := schema.Schema{{Key: "apiKey", Name: "api_key", Type: schema.Secret}}
+	cfg := config(newMemory())
+	cfg.Places[said] = settings.Group{Base: region.Defaults()}
+	cfg.Region = func(kind string) (schema.Schema, bool) { return region, strings.HasPrefix(kind, "e2b@") }
+	s, other := settings.New(cfg), settings.New(cfg)
+	if err := s.AddRegion(t.Context(), "ada", eu); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetPlace(t.Context(), "ada", eu, map[string]any{"api_key": "e2b_abcdefghijklmnop"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Load(t.Context()); err != nil || len(other.Regions(t.Context(), "e2b")) != 2 {
+		t.Fatal(other.Regions(t.Context(), "e2b"), err)
+	}
+	if err := s.RemoveRegion(t.Context(), "ada", said); fault.CodeOf(err) != "setting_locked" {
+		t.Errorf("a region of config.json: %v", err)
+	}
+	if err := s.RemoveRegion(t.Context(), "ada", "e2b"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the place itself: %v", err)
+	}
+	if err := s.RemoveRegion(t.Context(), "ada", eu); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*settings.Service{s, other} {
+		if got := s.Regions(t.Context(), "e2b"); len(got) != 1 || got[0] != said {
+			t.Errorf("left: %v", got)
+		}
+	}
+	if err := s.AddRegion(t.Context(), "ada", eu); err != nil {
+		t.Fatal(err)
+	}
+	if v, end := s.Place(t.Context(), eu); v.Text("apiKey") != "" || end != "" {
+		t.Error("its key was kept")
+	}
+}
+
 func TestARowThatCannotBeReadLeavesTheOthers(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)

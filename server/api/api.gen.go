@@ -15638,6 +15638,9 @@ type ServerInterface interface {
 	// SetInstancePlaces Change settings that are of no single kind of place; operators
 	// (PUT /instance/places)
 	SetInstancePlaces(ctx echo.Context) error
+	// RemovePlaceRegion Remove a region that was added, with its key; operators
+	// (DELETE /instance/places/{kind})
+	RemovePlaceRegion(ctx echo.Context, kind PlaceKind) error
 	// GetPlaceSettings The settings of one kind of place; operators
 	// (GET /instance/places/{kind})
 	GetPlaceSettings(ctx echo.Context, kind PlaceKind) error
@@ -17751,6 +17754,22 @@ func (w *ServerInterfaceWrapper) SetInstancePlaces(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SetInstancePlaces(ctx)
+	return err
+}
+
+// RemovePlaceRegion converts echo context to params.
+func (w *ServerInterfaceWrapper) RemovePlaceRegion(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "kind" -------------
+	var kind PlaceKind
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kind", ctx.Param("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kind: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RemovePlaceRegion(ctx, kind)
 	return err
 }
 
@@ -27016,6 +27035,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/teams/:team/place-rights", wrapper.SetPlaceRights, options.OperationMiddlewares["setPlaceRights"]...)
 	router.GET(options.BaseURL+"/instance/places", wrapper.GetInstancePlaces, options.OperationMiddlewares["getInstancePlaces"]...)
 	router.PUT(options.BaseURL+"/instance/places", wrapper.SetInstancePlaces, options.OperationMiddlewares["setInstancePlaces"]...)
+	router.DELETE(options.BaseURL+"/instance/places/:kind", wrapper.RemovePlaceRegion, options.OperationMiddlewares["removePlaceRegion"]...)
 	router.GET(options.BaseURL+"/instance/places/:kind", wrapper.GetPlaceSettings, options.OperationMiddlewares["getPlaceSettings"]...)
 	router.PUT(options.BaseURL+"/instance/places/:kind", wrapper.SetPlaceSettings, options.OperationMiddlewares["setPlaceSettings"]...)
 	router.POST(options.BaseURL+"/instance/places/:kind/test", wrapper.TestPlace, options.OperationMiddlewares["testPlace"]...)
@@ -29443,6 +29463,45 @@ type SetInstancePlacesdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SetInstancePlacesdefaultApplicationProblemPlusJSONResponse) VisitSetInstancePlacesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemovePlaceRegionRequestObject struct {
+	Kind PlaceKind `json:"kind"`
+}
+
+type RemovePlaceRegionResponseObject interface {
+	VisitRemovePlaceRegionResponse(w http.ResponseWriter) error
+}
+
+type RemovePlaceRegion200JSONResponse InstancePlaces
+
+func (response RemovePlaceRegion200JSONResponse) VisitRemovePlaceRegionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemovePlaceRegiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RemovePlaceRegiondefaultApplicationProblemPlusJSONResponse) VisitRemovePlaceRegionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -46437,6 +46496,9 @@ type StrictServerInterface interface {
 	// SetInstancePlaces Change settings that are of no single kind of place; operators
 	// (PUT /instance/places)
 	SetInstancePlaces(ctx context.Context, request SetInstancePlacesRequestObject) (SetInstancePlacesResponseObject, error)
+	// RemovePlaceRegion Remove a region that was added, with its key; operators
+	// (DELETE /instance/places/{kind})
+	RemovePlaceRegion(ctx context.Context, request RemovePlaceRegionRequestObject) (RemovePlaceRegionResponseObject, error)
 	// GetPlaceSettings The settings of one kind of place; operators
 	// (GET /instance/places/{kind})
 	GetPlaceSettings(ctx context.Context, request GetPlaceSettingsRequestObject) (GetPlaceSettingsResponseObject, error)
@@ -49220,6 +49282,31 @@ func (sh *strictHandler) SetInstancePlaces(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(SetInstancePlacesResponseObject); ok {
 		return validResponse.VisitSetInstancePlacesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RemovePlaceRegion operation middleware
+func (sh *strictHandler) RemovePlaceRegion(ctx echo.Context, kind PlaceKind) error {
+	var request RemovePlaceRegionRequestObject
+
+	request.Kind = kind
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RemovePlaceRegion(ctx.Request().Context(), request.(RemovePlaceRegionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RemovePlaceRegion")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RemovePlaceRegionResponseObject); ok {
+		return validResponse.VisitRemovePlaceRegionResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

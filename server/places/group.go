@@ -45,6 +45,8 @@ type Config struct {
 	People     PeopleStore           // what people may and want of places
 
 	AddRegions func(context.Context) error // makes the executors of regions that have none yet; nil = there are none
+	// RemoveRegion forgets a region that operators added, unless it is used; nil = there are none.
+	RemoveRegion func(ctx context.Context, by string, region executors.Kind) error
 }
 
 // group is what all operations of the package stand on.

@@ -82,6 +82,22 @@ func (h Instance) SetPlaceSettings(ctx context.Context, req api.SetPlaceSettings
 	return api.SetPlaceSettings200JSONResponse(out), nil
 }
 
+func (h Instance) RemovePlaceRegion(ctx context.Context, req api.RemovePlaceRegionRequestObject) (api.RemovePlaceRegionResponseObject, error) {
+	d, err := h.kind(req.Kind)
+	if err != nil {
+		return nil, err
+	}
+	if d.Kind.Region() == "" || h.cfg.RemoveRegion == nil {
+		return nil, fault.New(fault.Unsupported, "place_not_region", "%s is no region. To stop using it, empty its settings.", d.Label).With("field", "kind")
+	}
+	audit.Note(ctx, "place", string(d.Kind))
+	if err := h.cfg.RemoveRegion(ctx, rest.CallOf(ctx).Actor.User.ID, d.Kind); err != nil {
+		return nil, err
+	}
+	h.cfg.Choice.Reprobe()
+	return api.RemovePlaceRegion200JSONResponse(h.instancePlaces(ctx)), nil
+}
+
 func (h Instance) TestPlace(ctx context.Context, req api.TestPlaceRequestObject) (api.TestPlaceResponseObject, error) {
 	d, err := h.kind(req.Kind)
 	if err != nil {

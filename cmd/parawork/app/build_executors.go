@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,9 @@ import (
 	"github.com/parawork/parawork/executors/runner/fleet"
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/schema"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/counterstore"
 	"github.com/parawork/parawork/store/placestore"
@@ -171,6 +174,78 @@ func (s *sandboxes) addRegions(ctx context.Context, b *base) error {
 				s.regions.made = append(s.regions.made, e)
 			}
 		}
+	}
+	return nil
+}
+
+// removeRegion forgets a region that operators added, its key included. While sandboxes are there, or it is the default place, it stays.
+func (a *App) removeRegion(ctx context.Context, by string, k executors.Kind) error {
+	s, b := a.sandboxes, a.base
+	s.regions.mu.Lock()
+	defer s.regions.mu.Unlock()
+	if err := b.settings.MayRemove(ctx, string(k)); err != nil {
+		return err
+	}
+	if executors.Kind(b.settings.Values(ctx).DefaultExecutor) == k {
+		return fault.New(fault.Conflict, "region_in_use", "It is the place of new workspaces on this server. Choose another one first.").With("field", "kind")
+	}
+	if err := s.regionUnused(ctx, k); err != nil {
+		return err
+	}
+	e := s.executors.Remove(k)
+	if err := s.regionUnused(ctx, k); err != nil { // one was begun just now
+		if e != nil {
+			s.executors.Add(e)
+		}
+		return err
+	}
+	if err := b.settings.RemoveRegion(ctx, by, string(k)); err != nil {
+		if e != nil {
+			s.executors.Add(e)
+		}
+		return err
+	}
+	if e != nil {
+		s.regions.made = slices.DeleteFunc(s.regions.made, func(o executors.Executor) bool { return o.Kind() == k })
+		if err := (fromconfig.Executors{e}).Close(); err != nil {
+			b.log.Debug("the executor of a region was not closed", "place", k, "error", err)
+		}
+	}
+	return nil
+}
+
+// regionUnused refuses while sandboxes of workspaces or of the pool are in a region.
+func (s *sandboxes) regionUnused(ctx context.Context, k executors.Kind) error {
+	all := tenant.All(ctx, "sandboxes of every team in a region")
+	open, err := s.records.OpenSandboxes(all)
+	if err != nil {
+		return err
+	}
+	warm, err := s.records.OpenWarm(all)
+	if err != nil {
+		return err
+	}
+	inUse := func(words string, sandboxes int) error {
+		return fault.New(fault.Conflict, "region_in_use", "%s", words).With("field", "kind").With("sandboxes", sandboxes)
+	}
+	n, ahead := 0, 0
+	for _, r := range open {
+		if r.Handle.Kind == k {
+			n++
+		}
+	}
+	for _, w := range warm {
+		if w.Handle.Kind == k {
+			ahead++
+		}
+	}
+	switch {
+	case n == 1:
+		return inUse("1 sandbox of a workspace is in this region. End it, or move the workspace to another place, and remove the region then.", n)
+	case n > 1:
+		return inUse(fmt.Sprintf("%d sandboxes of workspaces are in this region. End them, or move the workspaces to another place, and remove the region then.", n), n)
+	case ahead > 0:
+		return inUse("Sandboxes made ahead of time wait in this region. Switch them off, and remove the region once they have ended.", ahead)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/executors/kinds"
+	"github.com/parawork/parawork/executors/pool"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/schema"
 	"github.com/parawork/parawork/internal/tenant"
@@ -159,6 +160,31 @@ func TestANewKindOfPlaceIsOneEntryOfTheRegistry(t *testing.T) {
 			t.Errorf("where a new workspace may go: %+v", p)
 		}
 	}
+
+	// It is removed again once nothing is there and nothing goes there by itself.
+	in := tenant.All(t.Context(), "test")
+	w := pool.Record{Handle: executors.Handle{ID: "wrm_1", Kind: "e2b@eu"}, State: pool.Ready, CreatedAt: 1}
+	if err := a.sandboxes.records.InsertWarm(in, w); err != nil {
+		t.Fatal(err)
+	}
+	call("DELETE", "/instance/places/e2b@eu", "", 409, nil)
+	w.EndedAt = 2
+	if done, err := a.sandboxes.records.UpdateWarm(in, w, pool.Ready); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	call("PUT", "/instance/places", `{"values":{"default_executor":"e2b@eu"}}`, 200, nil)
+	call("DELETE", "/instance/places/e2b@eu", "", 409, nil)
+	call("PUT", "/instance/places", `{"values":{"default_executor":"auto"}}`, 200, nil)
+	call("DELETE", "/instance/places/e2b", "", 501, nil) // no region
+	var left struct{ Places []struct{ Kind string } }
+	if call("DELETE", "/instance/places/e2b@eu", "", 200, &left); slices.ContainsFunc(left.Places, func(p struct{ Kind string }) bool { return p.Kind == "e2b@eu" }) {
+		t.Errorf("still there: %+v", left)
+	}
+	call("DELETE", "/instance/places/e2b@eu", "", 404, nil)
+	if _, ok := a.sandboxes.executors.OwnOf("e2b@eu"); ok {
+		t.Error("new workspaces could still go there")
+	}
+	call("PUT", "/instance/places/e2b@eu", `{"values":{}}`, 200, nil)
 }
 
 // serving runs the system, and returns what calls its API as an operator.

@@ -44,6 +44,37 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
     await page.context().close();
   };
 
+  test("a region that is down offers the next with a button, to a new workspace and to one that is there", async () => {
+    const at = (executor, name, available, latency_ms) => ({ executor, name, available, reason: available ? "" : "E2B does not answer", hint: "", latency_ms, probe_url: "", price_nano_per_hour: 132_400_000 });
+    const regions = [at("e2b@main", "E2B · United States", false, 20), at("e2b@eu", "E2B · Europe", true, 90)];
+    let page = await open("wide", { place: place({ available: false, reason: "E2B does not answer", regions }) }, `/w?new=${workspace.project_id}`);
+    await page.getByRole("group", { name: "Place" }).getByRole("radio", { name: /E2B/ }).check();
+    await page.getByText("The next region is E2B · Europe (90 ms from the server, $0.13 an hour).").waitFor();
+    await page.getByRole("button", { name: "Use E2B · Europe" }).click();
+    assert.ok(await page.getByRole("group", { name: "Region" }).getByRole("radio", { name: /Europe/ }).isChecked());
+    await done(page, "cloud-region-down");
+
+    let moved;
+    page = await open("wide", {
+      place: place({ regions }),
+      sandbox: sandbox({ state: "failed", state_reason: "E2B does not answer.", steps: steps("failed") }),
+      answers: {
+        [`/workspaces/${workspace.id}`]: async (r, json) => {
+          if (r.request().method() !== "PATCH") return r.fallback();
+          moved = r.request().postDataJSON();
+          return json(r, { ...workspace, executor: "e2b@eu", place_changes: [] });
+        },
+        [`/workspaces/${workspace.id}/wake`]: (r, json) => json(r, sandbox()),
+      },
+    }, `/w/${workspace.key}?tab=shell`);
+    await page.getByRole("button", { name: "Go on in E2B · Europe" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Move" }).click();
+    await page.getByText(`${workspace.key} is now in`).first().waitFor();
+    assert.deepEqual(moved, { executor: "e2b@eu" });
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+    await page.context().close();
+  });
+
   for (const look of ["wide", "phone"]) {
     test(`a place is chosen with its size, price, budget and what happens when it cannot serve, ${look}`, async () => {
       const page = await open(look, {}, `/w?new=${workspace.project_id}`);

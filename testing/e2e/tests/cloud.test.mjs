@@ -63,6 +63,32 @@ describe("a cloud place", { skip }, () => {
     await fine("cloud-key");
   });
 
+  test("a region is added and removed, but not while something lives there", async () => {
+    await go("/settings/places");
+    await page.getByRole("button", { name: "Settings E2B", exact: true }).click();
+    await page.getByLabel("Another region of E2B").fill("eu");
+    await page.getByRole("button", { name: "Add region" }).click();
+    const region = page.getByRole("form", { name: "E2B · eu" });
+    await region.getByLabel("Name of the region").fill("Europe");
+    await region.getByRole("button", { name: "Save E2B · eu" }).click();
+    await page.getByRole("heading", { name: "E2B · Europe" }).waitFor();
+    const one = await instance.api("POST", `/teams/${instance.team}/workspaces`, { project_id: project.id, name: "In Europe", executor: "e2b@eu" });
+    await until("it is ready", async () => (await instance.api("GET", `/workspaces/${one.id}`)).state === "ready");
+    await instance.api("POST", `/workspaces/${one.id}/exec`, { command: "true" });
+    const remove = async () => {
+      await page.getByRole("button", { name: "Remove region E2B · Europe" }).click();
+      await page.getByRole("alertdialog").getByRole("button", { name: "Remove region" }).click();
+    };
+    await remove();
+    await page.getByText("1 sandbox of a workspace is in this region.").waitFor();
+    await instance.api("POST", `/workspaces/${one.id}/destroy-sandbox`);
+    await until("it has ended", async () => ["gone", "failed"].includes((await instance.api("GET", `/workspaces/${one.id}/sandbox`)).state));
+    await remove();
+    await page.getByRole("heading", { name: "E2B · Europe" }).waitFor({ state: "detached" });
+    assert.deepEqual(await axe(page), []);
+    assert.deepEqual(page.problems, []);
+  });
+
   test("a workspace starts there in steps that are named", async () => {
     await go(`/w?new=${project.id}`);
     const compose = composer(page);

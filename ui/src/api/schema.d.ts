@@ -898,7 +898,11 @@ export interface paths {
          */
         put: operations["setPlaceSettings"];
         post?: never;
-        delete?: never;
+        /**
+         * Remove a region that was added, with its key; operators
+         * @description Refused (`region_in_use`) while sandboxes of workspaces or of the pool are there, and while it is the default place. Workspaces of the region whose sandbox has ended stay: each says that its place is gone, and can be moved to another.
+         */
+        delete: operations["removePlaceRegion"];
         options?: never;
         head?: never;
         patch?: never;
@@ -16693,6 +16697,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PlaceSettings"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    removePlaceRegion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A kind of place, such as e2b, or a region of one, such as e2b@eu: the first PUT adds it */
+                kind: components["parameters"]["PlaceKind"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The places as they are now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstancePlaces"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -2,17 +2,19 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Workspace } from "@/api/client";
-import { keys } from "@/api/queries";
+import { executorsQuery, keys } from "@/api/queries";
 import { mineQuery } from "@/costs/api";
 import { RefusalFigures, UpgradeWays } from "@/costs/refusal-figures";
 import { plain } from "@/format/text";
 import { Button, buttonClass } from "@/kit/button";
 import { CopyLine, FormError } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import { confirm } from "@/state/confirm";
 import { useMe, useTeam } from "@/state/team";
 import { toast } from "@/state/toasts";
 import { clearProblem, noteProblem, type ServeProblem } from "./problem";
 import { workspacePlacesQuery } from "./queries";
+import { nextRegion, type Region, regionWords, useLatencies } from "./regions";
 import { fallBack, type Place } from "./remote";
 import { commandIn, fallbackPlace, upgradeWords } from "./remote-words";
 import { localHelps, usedUpRefusal } from "./used-up";
@@ -97,6 +99,25 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
     });
     if (yes) local.mutate();
   };
+  const executors = useQuery(executorsQuery(team.slug)).data;
+  const latencies = useLatencies(executors);
+  const next = problem.refusal ? undefined : nextRegion(executors, w.executor, latencies);
+  const region = useAction({
+    act: (to: Region) =>
+      data(api.PATCH("/workspaces/{id}", { params: { path: { id: w.id } }, body: { executor: to.executor } })),
+    confirm: (to) => ({
+      title: `Move ${w.key} to ${to.name}?`,
+      body: `It leaves ${name} and starts in ${to.name} (${regionWords(to, latencies)}) with the files synced from there. Its code is then in that region.`,
+      action: "Move",
+    }),
+    done: (moved) => {
+      clearProblem(w.id);
+      toast({ kind: "good", title: `${w.key} is now in ${findPlace(executors, moved)?.name ?? moved.executor}` });
+      if (onRetry) onRetry();
+      else retry.mutate();
+    },
+    refresh: [keys.workspace(w.id), ["team", team.slug, "workspaces"]],
+  });
   const can = (way: ServeProblem["ways"][number]) => problem.ways.includes(way);
   const may = team.can("workspace.edit");
   const operator = me.user.operator;
@@ -129,6 +150,11 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
             onClick={() => (onRetry ? onRetry() : retry.mutate())}
           >
             Retry
+          </Button>
+        )}
+        {next && may && (
+          <Button busy={region.busy && "Moving"} onClick={() => void region.run(next)}>
+            Go on in {next.name}
           </Button>
         )}
         {can("free_place") && may && (
@@ -181,7 +207,7 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
       {places.isSuccess && !target && can("free_place") && (
         <p className="mt-2 text-meta text-fg3">Local mode is not available: no place on this server can be used now.</p>
       )}
-      <FormError error={local.error} />
+      <FormError error={local.error ?? region.error} />
       {problem.requestId && (
         <p className="mt-2 font-mono text-[11px] text-fg3 select-all">request {problem.requestId}</p>
       )}

@@ -135,6 +135,9 @@ function hint(e: PlaceInfo): string {
   return [`${e.isolation.replace(/\.$/, "")}; ${more.join(", ")}.`, e.warning].filter(Boolean).join(" ");
 }
 
+/** A place can be chosen while one of its regions can: which one is asked next. */
+const withRegions = (e: PlaceInfo): PlaceInfo => (e.regions?.some((r) => r.available) ? { ...e, available: true } : e);
+
 type List = UseQueryResult<Schemas["ExecutorList"]>;
 
 /** The same for a new workspace, while the places are looked for, too. */
@@ -148,7 +151,7 @@ export function PlaceChoice({ query, ...rest }: Omit<Props, "places"> & { query:
   const machines = items.filter((e) => e.runner_id);
   return (
     <div>
-      <Place places={items.filter((e) => !e.region_of)} {...rest} />
+      <Place places={items.filter((e) => !e.region_of).map(withRegions)} {...rest} />
       {suggested?.ask && rest.value === "" ? (
         <p className="mt-1 text-needs">
           <span aria-hidden>◆ </span>

@@ -1,4 +1,5 @@
 import { sentence } from "@/format/text";
+import { Button } from "@/kit/button";
 import { Choice } from "@/kit/field";
 import { type Latencies, nearest, type Region, regionWords } from "./regions";
 
@@ -12,7 +13,7 @@ interface Props {
   onChange: (place: string) => void;
 }
 
-/** Chooses a region of a place: the nearest by itself, another by hand. One that is down is shown and offers the next in words. */
+/** Chooses a region of a place: the nearest by itself, another by hand. One that is down is shown and offers the next with a button. */
 export default function RegionChoice({ place, name, regions, mine, value, onChange }: Props) {
   const near = nearest(regions, mine);
   const next =
@@ -46,12 +47,15 @@ export default function RegionChoice({ place, name, regions, mine, value, onChan
           })),
         ]}
       />
-      {next && (
-        <p role="status" className="mt-1 text-needs">
-          <span aria-hidden>◆ </span>
-          {near?.name} is the nearest and cannot be used now. The next region is {next.name} ({regionWords(next, mine)}
-          ): choose it to go on there.
-        </p>
+      {next && value === place && (
+        <div className="mt-1 flex flex-wrap items-center gap-x-3 gap-y-1">
+          <p role="status" className="min-w-0 flex-1 basis-64 text-needs">
+            <span aria-hidden>◆ </span>
+            {near?.name} is the nearest and cannot be used now. The next region is {next.name} (
+            {regionWords(next, mine)}).
+          </p>
+          <Button onClick={() => onChange(next.executor)}>Use {next.name}</Button>
+        </div>
       )}
     </div>
   );

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { latencyOf, measure, nearest, type Region, regionWords } from "./regions";
+import { latencyOf, measure, nearest, nextRegion, type Region, regionWords } from "./regions";
+import type { Place } from "./remote";
 
 const region = (executor: string, latency_ms: number, probe_url = ""): Region => ({
   executor,
@@ -28,4 +29,14 @@ it("leaves out what it cannot reach", async () => {
   }) as unknown as typeof fetch;
   const ms = await measure([region("a", 0, "https://up"), region("b", 0, "https://down"), region("c", 0)], get);
   expect(Object.keys(ms)).toEqual(["a"]);
+});
+
+it("offers the nearest other region that serves", () => {
+  const all = [region("e2b@main", 20), region("e2b@eu", 90), region("e2b@us", 40)];
+  const places = [{ kind: "e2b", regions: all }, { kind: "local" }] as Place[];
+  expect(nextRegion(places, "e2b", undefined)?.executor).toBe("e2b@us");
+  expect(nextRegion(places, "e2b@us", undefined)?.executor).toBe("e2b@main");
+  all[0]!.available = false;
+  expect(nextRegion(places, "e2b@us", undefined)?.executor).toBe("e2b@eu");
+  expect(nextRegion(places, "local", undefined)).toBeUndefined();
 });

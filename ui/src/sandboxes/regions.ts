@@ -63,6 +63,21 @@ export function nearest(regions: readonly Region[], mine: Latencies | undefined)
   return [...regions].sort((a, b) => (far(a) === far(b) ? 0 : far(a) - far(b)))[0];
 }
 
+/** The nearest other region that serves, for a workspace whose own region does not. */
+export function nextRegion(
+  places: readonly Place[] | undefined,
+  kind: string,
+  mine: Latencies | undefined,
+): Region | undefined {
+  const base = kind.split("@")[0]!;
+  const own = kind === base ? `${base}@main` : kind; // as requests name it
+  const regions = places?.find((p) => p.kind === base)?.regions ?? [];
+  return nearest(
+    regions.filter((r) => r.available && r.executor !== own),
+    mine,
+  );
+}
+
 /** How far a region is and what it costs, in words. */
 export const regionWords = (r: Region, mine: Latencies | undefined): string =>
   [

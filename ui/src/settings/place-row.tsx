@@ -1,10 +1,13 @@
 import { type ReactNode, useState } from "react";
+import { api, data } from "@/api/client";
 import { keys } from "@/api/queries";
 import { sentence } from "@/format/text";
 import { Button } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { TextField } from "@/kit/field";
+import { FormError } from "@/kit/states";
 import { useAction } from "@/kit/use-action";
+import { placeKeys } from "@/sandboxes/queries";
 import { type Place, remoteKeys } from "@/sandboxes/remote";
 import { useTeam } from "@/state/team";
 import { type PlaceSettings, savePlace } from "./instance-api";
@@ -50,7 +53,7 @@ export function PlaceRow({ place: p, executor: x, startsOpen = false, children }
         <div hidden={!open} className="mt-2 mb-4 border-l border-hairline pl-3">
           <div className="flex flex-col gap-4">
             <PlaceForm place={p} executor={x} />
-            {children}
+            {isRegion ? <RemoveRegion place={p} /> : children}
           </div>
         </div>
       )}
@@ -58,7 +61,31 @@ export function PlaceRow({ place: p, executor: x, startsOpen = false, children }
   );
 }
 
-const REGION = "[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?";
+const REGION = "[a-z0-9]([a-z0-9\\-]{0,30}[a-z0-9])?";
+
+/** Removes a region that was added here. While something lives there the server refuses, and says what. */
+function RemoveRegion({ place: p }: { place: PlaceSettings }) {
+  const team = useTeam();
+  const remove = useAction({
+    act: () => data(api.DELETE("/instance/places/{kind}", { params: { path: { kind: p.kind } } })),
+    confirm: {
+      title: `Remove ${p.label}?`,
+      body: "Its settings and its key are deleted. Workspaces there whose sandbox has ended say that their place is gone, and can be moved to another.",
+      action: "Remove region",
+      danger: true,
+    },
+    refresh: [remoteKeys.instance, keys.executors(team.slug), placeKeys.policy(team.slug)],
+    done: `${p.label} is removed`,
+  });
+  return (
+    <div>
+      <Button look="danger" busy={remove.busy && "Removing"} onClick={() => void remove.run()}>
+        Remove region<span className="sr-only"> {p.label}</span>
+      </Button>
+      <FormError error={remove.error} />
+    </div>
+  );
+}
 
 /** Adds a region to a place: its row then stands below, with its form open. */
 export function AddRegion({ place: p, onAdded }: { place: PlaceSettings; onAdded: (kind: string) => void }) {
