@@ -21,6 +21,7 @@ loginPasskeyOptions     public    -
 loginPasskey            public    -
 forgotPassword          public    -
 resetPassword           public    -
+confirmEmail            public    -
 beginProviderLogin      public    -
 finishProviderLogin     public    -
 getDocs                 public    -
@@ -47,6 +48,8 @@ revokeWatchLink         member    admin
 listTeamWatchLinks      admin     admin
 logout                  self      -
 getMe                   self      -
+updateMe                self      admin
+changeMyEmail           self      admin
 getMySignIn             self      admin
 confirm                 self      admin
 confirmPasskeyOptions   self      admin

@@ -99,6 +99,7 @@ var policy = map[string]rule{
 	"loginPasskey":        {access: anyone, body: maxPasskey},
 	"forgotPassword":      {access: anyone, body: maxStranger},
 	"resetPassword":       {access: anyone, body: maxStranger},
+	"confirmEmail":        {access: anyone, body: maxStranger},
 	"beginProviderLogin":  {access: anyone},
 	"finishProviderLogin": {access: anyone},
 
@@ -135,6 +136,8 @@ var policy = map[string]rule{
 
 	"logout":                 rule{access: signedIn}.unscoped(),
 	"getMe":                  rule{access: signedIn}.unscoped(),
+	"updateMe":               {access: signedIn},
+	"changeMyEmail":          {access: signedIn}, // the service asks for a confirmation
 	"getMySignIn":            {access: signedIn},
 	"confirm":                {access: signedIn},
 	"confirmPasskeyOptions":  {access: signedIn},

@@ -14,7 +14,7 @@ import (
 
 // pages are the first parts of the web app's own addresses. A team of such a name could not be reached in it.
 var pages = map[string]bool{
-	"api": true, "assets": true, "confirm": true, "demo": true, "instance": true, "join": true, "login": true, "logout": true, "mcp": true, "oauth": true, "reset": true, "setup": true, "watch": true,
+	"api": true, "assets": true, "confirm": true, "demo": true, "email": true, "instance": true, "join": true, "login": true, "logout": true, "mcp": true, "oauth": true, "reset": true, "setup": true, "watch": true,
 }
 
 var slugForm = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$`)

@@ -14,6 +14,8 @@ type UserStore interface {
 	SetPasswordHash(ctx context.Context, userID, hash string) error
 	// SetPassword writes the hash of a new password.
 	SetPassword(ctx context.Context, userID, hash string, at int64) error
+	// UpdateUser writes name, address and operator; false when the address is taken.
+	UpdateUser(ctx context.Context, u accounts.User) (bool, error)
 	// VerifyEmail notes that a user's address is theirs.
 	VerifyEmail(ctx context.Context, userID string) error
 }

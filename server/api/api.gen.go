@@ -6880,6 +6880,25 @@ type EditUndone struct {
 	SafetySnapshot *string `json:"safety_snapshot"`
 }
 
+// EmailChange defines model for EmailChange.
+type EmailChange struct {
+	Email string `json:"email"`
+}
+
+// EmailChanged defines model for EmailChanged.
+type EmailChanged struct {
+	// Email Your address now
+	Email string `json:"email"`
+
+	// Mailed A link was mailed, and the address changes when it is used
+	Mailed bool `json:"mailed"`
+}
+
+// EmailConfirmation defines model for EmailConfirmation.
+type EmailConfirmation struct {
+	Token string `json:"token"`
+}
+
 // EnforcedLimit defines model for EnforcedLimit.
 type EnforcedLimit struct {
 	Enforced bool `json:"enforced"`
@@ -8099,6 +8118,11 @@ type Me struct {
 	SecondFactor bool   `json:"second_factor"`
 	Teams        []Team `json:"teams"`
 	User         User   `json:"user"`
+}
+
+// MePatch defines model for MePatch.
+type MePatch struct {
+	Name *string `json:"name,omitempty"`
 }
 
 // Member defines model for Member.
@@ -15015,6 +15039,9 @@ type RestoreCheckpointJSONRequestBody = CheckpointRestore
 // RunDemoCodeJSONRequestBody defines body for RunDemoCode for application/json ContentType.
 type RunDemoCodeJSONRequestBody = DemoCode
 
+// ConfirmEmailJSONRequestBody defines body for ConfirmEmail for application/json ContentType.
+type ConfirmEmailJSONRequestBody = EmailConfirmation
+
 // SnoozeInboxItemJSONRequestBody defines body for SnoozeInboxItem for application/json ContentType.
 type SnoozeInboxItemJSONRequestBody = SnoozeRequest
 
@@ -15087,6 +15114,9 @@ type LoginFactorJSONRequestBody = LoginFactor
 // LoginPasskeyJSONRequestBody defines body for LoginPasskey for application/json ContentType.
 type LoginPasskeyJSONRequestBody = PasskeyAnswer
 
+// UpdateMeJSONRequestBody defines body for UpdateMe for application/json ContentType.
+type UpdateMeJSONRequestBody = MePatch
+
 // AddAgentAccountJSONRequestBody defines body for AddAgentAccount for application/json ContentType.
 type AddAgentAccountJSONRequestBody = NewAgentAccount
 
@@ -15098,6 +15128,9 @@ type ConfirmJSONRequestBody = Confirm
 
 // ConfirmPasskeyJSONRequestBody defines body for ConfirmPasskey for application/json ContentType.
 type ConfirmPasskeyJSONRequestBody = PasskeyAnswer
+
+// ChangeMyEmailJSONRequestBody defines body for ChangeMyEmail for application/json ContentType.
+type ChangeMyEmailJSONRequestBody = EmailChange
 
 // EndOtherLoginSessionsJSONRequestBody defines body for EndOtherLoginSessions for application/json ContentType.
 type EndOtherLoginSessionsJSONRequestBody = KeepTokens
@@ -15551,6 +15584,9 @@ type ServerInterface interface {
 	// RunDemoCode Run code in one's sandbox of the public demo
 	// (POST /demo/sandboxes/{id}/code)
 	RunDemoCode(ctx echo.Context, id Id) error
+	// ConfirmEmail Confirm an e-mail address with a link
+	// (POST /email/confirm)
+	ConfirmEmail(ctx echo.Context) error
 	// GetHealth Report whether the server is up
 	// (GET /health)
 	GetHealth(ctx echo.Context) error
@@ -15776,6 +15812,9 @@ type ServerInterface interface {
 	// GetMe Get the signed-in user with their teams and roles
 	// (GET /me)
 	GetMe(ctx echo.Context) error
+	// UpdateMe Change your name
+	// (PATCH /me)
+	UpdateMe(ctx echo.Context) error
 	// ListAgentAccounts List your agent accounts
 	// (GET /me/agent-accounts)
 	ListAgentAccounts(ctx echo.Context) error
@@ -15797,6 +15836,9 @@ type ServerInterface interface {
 	// ConfirmPasskeyOptions Get passkey options to confirm your identity
 	// (POST /me/confirm/passkey/options)
 	ConfirmPasskeyOptions(ctx echo.Context) error
+	// ChangeMyEmail Change your e-mail address
+	// (POST /me/email)
+	ChangeMyEmail(ctx echo.Context) error
 	// UnlinkIdentity Unlink a provider's account and end your other login sessions that used it
 	// (DELETE /me/identities/{provider})
 	UnlinkIdentity(ctx echo.Context, provider string) error
@@ -17310,6 +17352,15 @@ func (w *ServerInterfaceWrapper) RunDemoCode(ctx echo.Context) error {
 	return err
 }
 
+// ConfirmEmail converts echo context to params.
+func (w *ServerInterfaceWrapper) ConfirmEmail(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ConfirmEmail(ctx)
+	return err
+}
+
 // GetHealth converts echo context to params.
 func (w *ServerInterfaceWrapper) GetHealth(ctx echo.Context) error {
 	var err error
@@ -18504,6 +18555,15 @@ func (w *ServerInterfaceWrapper) GetMe(ctx echo.Context) error {
 	return err
 }
 
+// UpdateMe converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateMe(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateMe(ctx)
+	return err
+}
+
 // ListAgentAccounts converts echo context to params.
 func (w *ServerInterfaceWrapper) ListAgentAccounts(ctx echo.Context) error {
 	var err error
@@ -18578,6 +18638,15 @@ func (w *ServerInterfaceWrapper) ConfirmPasskeyOptions(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ConfirmPasskeyOptions(ctx)
+	return err
+}
+
+// ChangeMyEmail converts echo context to params.
+func (w *ServerInterfaceWrapper) ChangeMyEmail(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ChangeMyEmail(ctx)
 	return err
 }
 
@@ -26931,6 +27000,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/login/providers/:provider/callback", wrapper.FinishProviderLogin, options.OperationMiddlewares["finishProviderLogin"]...)
 	router.POST(options.BaseURL+"/logout", wrapper.Logout, options.OperationMiddlewares["logout"]...)
 	router.GET(options.BaseURL+"/me", wrapper.GetMe, options.OperationMiddlewares["getMe"]...)
+	router.PATCH(options.BaseURL+"/me", wrapper.UpdateMe, options.OperationMiddlewares["updateMe"]...)
+	router.POST(options.BaseURL+"/me/email", wrapper.ChangeMyEmail, options.OperationMiddlewares["changeMyEmail"]...)
+	router.POST(options.BaseURL+"/email/confirm", wrapper.ConfirmEmail, options.OperationMiddlewares["confirmEmail"]...)
 	router.GET(options.BaseURL+"/me/invites", wrapper.ListMyInvites, options.OperationMiddlewares["listMyInvites"]...)
 	router.POST(options.BaseURL+"/me/invites/:id/accept", wrapper.AcceptMyInvite, options.OperationMiddlewares["acceptMyInvite"]...)
 	router.POST(options.BaseURL+"/me/invites/:id/decline", wrapper.DeclineMyInvite, options.OperationMiddlewares["declineMyInvite"]...)
@@ -28357,6 +28429,39 @@ type RunDemoCodedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RunDemoCodedefaultApplicationProblemPlusJSONResponse) VisitRunDemoCodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmEmailRequestObject struct {
+	Body *ConfirmEmailJSONRequestBody
+}
+
+type ConfirmEmailResponseObject interface {
+	VisitConfirmEmailResponse(w http.ResponseWriter) error
+}
+
+type ConfirmEmail204Response struct {
+}
+
+func (response ConfirmEmail204Response) VisitConfirmEmailResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type ConfirmEmaildefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ConfirmEmaildefaultApplicationProblemPlusJSONResponse) VisitConfirmEmailResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -31335,6 +31440,45 @@ func (response GetMedefaultApplicationProblemPlusJSONResponse) VisitGetMeRespons
 	return err
 }
 
+type UpdateMeRequestObject struct {
+	Body *UpdateMeJSONRequestBody
+}
+
+type UpdateMeResponseObject interface {
+	VisitUpdateMeResponse(w http.ResponseWriter) error
+}
+
+type UpdateMe200JSONResponse Me
+
+func (response UpdateMe200JSONResponse) VisitUpdateMeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateMedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateMedefaultApplicationProblemPlusJSONResponse) VisitUpdateMeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListAgentAccountsRequestObject struct {
 }
 
@@ -31578,6 +31722,45 @@ type ConfirmPasskeyOptionsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ConfirmPasskeyOptionsdefaultApplicationProblemPlusJSONResponse) VisitConfirmPasskeyOptionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeMyEmailRequestObject struct {
+	Body *ChangeMyEmailJSONRequestBody
+}
+
+type ChangeMyEmailResponseObject interface {
+	VisitChangeMyEmailResponse(w http.ResponseWriter) error
+}
+
+type ChangeMyEmail200JSONResponse EmailChanged
+
+func (response ChangeMyEmail200JSONResponse) VisitChangeMyEmailResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ChangeMyEmaildefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ChangeMyEmaildefaultApplicationProblemPlusJSONResponse) VisitChangeMyEmailResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -46409,6 +46592,9 @@ type StrictServerInterface interface {
 	// RunDemoCode Run code in one's sandbox of the public demo
 	// (POST /demo/sandboxes/{id}/code)
 	RunDemoCode(ctx context.Context, request RunDemoCodeRequestObject) (RunDemoCodeResponseObject, error)
+	// ConfirmEmail Confirm an e-mail address with a link
+	// (POST /email/confirm)
+	ConfirmEmail(ctx context.Context, request ConfirmEmailRequestObject) (ConfirmEmailResponseObject, error)
 	// GetHealth Report whether the server is up
 	// (GET /health)
 	GetHealth(ctx context.Context, request GetHealthRequestObject) (GetHealthResponseObject, error)
@@ -46634,6 +46820,9 @@ type StrictServerInterface interface {
 	// GetMe Get the signed-in user with their teams and roles
 	// (GET /me)
 	GetMe(ctx context.Context, request GetMeRequestObject) (GetMeResponseObject, error)
+	// UpdateMe Change your name
+	// (PATCH /me)
+	UpdateMe(ctx context.Context, request UpdateMeRequestObject) (UpdateMeResponseObject, error)
 	// ListAgentAccounts List your agent accounts
 	// (GET /me/agent-accounts)
 	ListAgentAccounts(ctx context.Context, request ListAgentAccountsRequestObject) (ListAgentAccountsResponseObject, error)
@@ -46655,6 +46844,9 @@ type StrictServerInterface interface {
 	// ConfirmPasskeyOptions Get passkey options to confirm your identity
 	// (POST /me/confirm/passkey/options)
 	ConfirmPasskeyOptions(ctx context.Context, request ConfirmPasskeyOptionsRequestObject) (ConfirmPasskeyOptionsResponseObject, error)
+	// ChangeMyEmail Change your e-mail address
+	// (POST /me/email)
+	ChangeMyEmail(ctx context.Context, request ChangeMyEmailRequestObject) (ChangeMyEmailResponseObject, error)
 	// UnlinkIdentity Unlink a provider's account and end your other login sessions that used it
 	// (DELETE /me/identities/{provider})
 	UnlinkIdentity(ctx context.Context, request UnlinkIdentityRequestObject) (UnlinkIdentityResponseObject, error)
@@ -48428,6 +48620,52 @@ func (sh *strictHandler) RunDemoCode(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(RunDemoCodeResponseObject); ok {
 		return validResponse.VisitRunDemoCodeResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ConfirmEmail operation middleware
+func (sh *strictHandler) ConfirmEmail(ctx echo.Context) error {
+	var request ConfirmEmailRequestObject
+
+	var body ConfirmEmailJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmEmail(ctx.Request().Context(), request.(ConfirmEmailRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmEmail")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ConfirmEmailResponseObject); ok {
+		return validResponse.VisitConfirmEmailResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -50803,6 +51041,52 @@ func (sh *strictHandler) GetMe(ctx echo.Context) error {
 	return nil
 }
 
+// UpdateMe operation middleware
+func (sh *strictHandler) UpdateMe(ctx echo.Context) error {
+	var request UpdateMeRequestObject
+
+	var body UpdateMeJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateMe(ctx.Request().Context(), request.(UpdateMeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateMe")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateMeResponseObject); ok {
+		return validResponse.VisitUpdateMeResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListAgentAccounts operation middleware
 func (sh *strictHandler) ListAgentAccounts(ctx echo.Context) error {
 	var request ListAgentAccountsRequestObject
@@ -51054,6 +51338,52 @@ func (sh *strictHandler) ConfirmPasskeyOptions(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(ConfirmPasskeyOptionsResponseObject); ok {
 		return validResponse.VisitConfirmPasskeyOptionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ChangeMyEmail operation middleware
+func (sh *strictHandler) ChangeMyEmail(ctx echo.Context) error {
+	var request ChangeMyEmailRequestObject
+
+	var body ChangeMyEmailJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ChangeMyEmail(ctx.Request().Context(), request.(ChangeMyEmailRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ChangeMyEmail")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ChangeMyEmailResponseObject); ok {
+		return validResponse.VisitChangeMyEmailResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
@@ -52,6 +53,16 @@ func (h Accounts) Logout(ctx context.Context, _ api.LogoutRequestObject) (api.Lo
 
 func (h Accounts) GetMe(ctx context.Context, _ api.GetMeRequestObject) (api.GetMeResponseObject, error) {
 	return api.GetMe200JSONResponse(meOf(rest.CallOf(ctx).Actor)), nil
+}
+
+func (h Accounts) UpdateMe(ctx context.Context, req api.UpdateMeRequestObject) (api.UpdateMeResponseObject, error) {
+	actor := rest.CallOf(ctx).Actor
+	u, err := h.cfg.Directory.UpdateUser(ctx, actor.User.ID, directory.UserChange{Name: req.Body.Name})
+	if err != nil {
+		return nil, err
+	}
+	actor.User = u
+	return api.UpdateMe200JSONResponse(meOf(actor)), nil
 }
 
 // me is the /me of a user who has just signed in and received this cookie.

@@ -146,6 +146,23 @@ func (h SigningIn) ResetPassword(ctx context.Context, req api.ResetPasswordReque
 	return api.ResetPassword204Response{}, nil
 }
 
+func (h SigningIn) ChangeMyEmail(ctx context.Context, req api.ChangeMyEmailRequestObject) (api.ChangeMyEmailResponseObject, error) {
+	u, mailed, err := h.cfg.SignIn.ChangeEmail(ctx, rest.CallOf(ctx).Actor, req.Body.Email)
+	if err != nil {
+		return nil, err
+	}
+	return api.ChangeMyEmail200JSONResponse{Email: u.Email, Mailed: mailed}, nil
+}
+
+func (h SigningIn) ConfirmEmail(ctx context.Context, req api.ConfirmEmailRequestObject) (api.ConfirmEmailResponseObject, error) {
+	userID, err := h.cfg.SignIn.ConfirmEmail(ctx, req.Body.Token, h.Meta(rest.CallOf(ctx)))
+	if err != nil {
+		return nil, err
+	}
+	audit.Target(ctx, "user", userID, "")
+	return api.ConfirmEmail204Response{}, nil
+}
+
 func (h SigningIn) Confirm(ctx context.Context, req api.ConfirmRequestObject) (api.ConfirmResponseObject, error) {
 	actor := rest.CallOf(ctx).Actor
 	var err error

@@ -48,6 +48,48 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
   };
 
   for (const [size, colorScheme, viewport] of [
+    ["wide", "light", { width: 1280, height: 720 }],
+    ["phone", "dark", { width: 390, height: 844 }],
+  ]) {
+    test(`a new name and address, and settings found by a word, ${size}`, async () => {
+      const [email, next] = [`dee-${size}@example.com`, `dee-${size}@new.example.com`];
+      execFileSync(join_(root, "bin/parawork"), ["admin", "create-user", "--config", join_(instance.dir, "config.json"), "--email", email, "--name", "Dee", "--password-stdin"], { input: `${password}\n` });
+      await instance.api("POST", `/teams/${instance.team}/members`, { email, role: "member" });
+      const page = await newPage(browser, { colorScheme, viewport, reducedMotion: "reduce" });
+      await page.goto(`${instance.url}/login`);
+      await page.getByLabel(/e-?mail/i).fill(email);
+      await page.getByLabel(/password/i).fill(password);
+      await page.getByRole("button", { name: /sign in/i }).click();
+      await page.waitForURL((u) => !u.pathname.startsWith("/login"));
+      await page.getByRole("alertdialog").or(page.getByRole("heading").first()).first().waitFor();
+      const invitation = page.getByRole("button", { name: /^Join/ });
+      if (await invitation.count()) await invitation.first().click();
+      await settings(page, "profile");
+      await page.getByLabel("Name", { exact: true }).fill("Dee of the harbour");
+      await page.getByRole("button", { name: "Save" }).click();
+      await page.getByText("Saved").waitFor();
+      await page.getByLabel("E-mail address").fill(next);
+      await page.getByRole("button", { name: "Change" }).click();
+      await page.waitForFunction(async (to) => (await (await fetch("/api/v1/me")).json()).user.email === to, next);
+      assert.equal((await (await page.request.get(`${instance.url}/api/v1/me`)).json()).user.name, "Dee of the harbour");
+      await shot(page, `profile-${colorScheme}-${size}`);
+      assert.deepEqual(await axe(page), []);
+      const find = page.getByRole("searchbox", { name: "Find a setting" });
+      await find.fill("dark");
+      await page.getByRole("list", { name: "Settings found" }).getByRole("link", { name: /^Appearance/ }).waitFor();
+      await find.press("Enter");
+      await page.getByRole("radiogroup", { name: "Theme" }).or(page.getByRole("group", { name: "Theme" })).first().waitFor();
+      assert.equal(await find.inputValue(), "");
+      // What belongs together is on one page, as tabs.
+      await page.getByRole("navigation", { name: "Settings" }).getByRole("link", { name: "Security" }).click();
+      await page.getByRole("navigation", { name: "Security" }).getByRole("link", { name: "API tokens" }).click();
+      await page.waitForURL(/settings\/tokens$/);
+      assert.deepEqual(page.problems, []);
+      await page.context().close();
+    });
+  }
+
+  for (const [size, colorScheme, viewport] of [
     ["wide", "dark", { width: 1440, height: 900 }],
     ["phone", "light", { width: 390, height: 844 }],
   ]) {

@@ -435,6 +435,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/email/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Confirm an e-mail address with a link
+         * @description The link works once, for 24 hours, while the account's address is the one from which it is changed. The earlier address is told.
+         */
+        post: operations["confirmEmail"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/health": {
         parameters: {
             query?: never;
@@ -1574,7 +1594,8 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        patch?: never;
+        /** Change your name */
+        patch: operations["updateMe"];
         trace?: never;
     };
     "/me/agent-accounts": {
@@ -1672,6 +1693,26 @@ export interface paths {
         put?: never;
         /** Get passkey options to confirm your identity */
         post: operations["confirmPasskeyOptions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/email": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change your e-mail address
+         * @description Needs a recent confirmation of who you are, and not an API token. Where the server sends mail, it mails a link to the new address, and the address changes when the link is used; your present address verifies it if it is not verified yet. Elsewhere the address changes at once and counts as not verified.
+         */
+        post: operations["changeMyEmail"];
         delete?: never;
         options?: never;
         head?: never;
@@ -9449,6 +9490,18 @@ export interface components {
             /** @description Snapshot of all files before; null if nothing was written */
             safety_snapshot: string | null;
         };
+        EmailChange: {
+            email: string;
+        };
+        EmailChanged: {
+            /** @description Your address now */
+            email: string;
+            /** @description A link was mailed, and the address changes when it is used */
+            mailed: boolean;
+        };
+        EmailConfirmation: {
+            token: string;
+        };
         EnforcedLimit: {
             enforced: boolean;
             /** @description How it is enforced, or why not, as text */
@@ -10520,6 +10573,9 @@ export interface components {
         MemoryList: {
             items: components["schemas"]["Memory"][];
             next_cursor: string | null;
+        };
+        MePatch: {
+            name?: string;
         };
         MergeQueue: {
             /** @description The most recent ones, newest first */
@@ -15966,6 +16022,29 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    confirmEmail: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EmailConfirmation"];
+            };
+        };
+        responses: {
+            /** @description The account has the address now */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getHealth: {
         parameters: {
             query?: never;
@@ -17805,6 +17884,31 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    updateMe: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MePatch"];
+            };
+        };
+        responses: {
+            /** @description You */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listAgentAccounts: {
         parameters: {
             query?: never;
@@ -17961,6 +18065,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PasskeyOptions"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    changeMyEmail: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EmailChange"];
+            };
+        };
+        responses: {
+            /** @description What happens */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EmailChanged"];
                 };
             };
             default: components["responses"]["Problem"];

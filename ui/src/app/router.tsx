@@ -87,6 +87,12 @@ const resetRoute = createRoute({
   component: lazyRouteComponent(() => part(() => import("@/signin/reset-screen")), "ResetScreen"),
 });
 
+const emailRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/email",
+  component: lazyRouteComponent(() => part(() => import("@/signin/email-screen")), "EmailScreen"),
+});
+
 const joinRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/join",
@@ -281,6 +287,7 @@ const routeTree = rootRoute.addChildren([
   loginRoute,
   confirmRoute,
   resetRoute,
+  emailRoute,
   joinRoute,
   watchRoute,
   demoRoute,

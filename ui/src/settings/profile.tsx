@@ -1,5 +1,9 @@
 import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data } from "@/api/client";
+import { SettingsForm } from "@/kit/settings/form";
 import { Invitations } from "@/people/invitations";
+import { useRefreshMe } from "@/people/use-refresh-me";
 import { useMe, useTeam } from "@/state/team";
 
 /** Who one is on this server. */
@@ -8,18 +12,9 @@ export default function ProfileSettings() {
   const team = useTeam();
   return (
     <div className="flex flex-col gap-6">
-      <dl className="grid grid-cols-[80px_minmax(0,1fr)] gap-y-1">
-        <dt className="text-fg3">Name</dt>
-        <dd className="break-words">{user.name}</dd>
-        <dt className="text-fg3">E-mail</dt>
-        <dd className="break-all">{user.email}</dd>
-        {user.operator && (
-          <>
-            <dt className="text-fg3">Rights</dt>
-            <dd>Operator of this server</dd>
-          </>
-        )}
-      </dl>
+      <Name name={user.name} />
+      <Email email={user.email} />
+      {user.operator && <p className="text-fg2">You are an operator of this server.</p>}
       <Invitations />
       <p className="text-fg2">
         Your password, second factor and login sessions are in{" "}
@@ -31,6 +26,69 @@ export default function ProfileSettings() {
           Security
         </Link>
         .
+      </p>
+    </div>
+  );
+}
+
+const ONE_LINE = { inline: true, look: "plain" } as const;
+
+function Name({ name }: { name: string }) {
+  const refresh = useRefreshMe();
+  return (
+    <SettingsForm
+      {...ONE_LINE}
+      loaded={{ name }}
+      fields={[
+        {
+          name: "name",
+          label: "Name",
+          type: "text",
+          className: "max-w-sm flex-1",
+          input: { required: true, maxLength: 200, autoComplete: "name" },
+        },
+      ]}
+      save={(body) => data(api.PATCH("/me", { body }))}
+      onSaved={refresh}
+      button="Save"
+    />
+  );
+}
+
+function Email({ email }: { email: string }) {
+  const refresh = useRefreshMe();
+  const [sentTo, setSentTo] = useState("");
+  return (
+    <div>
+      <SettingsForm
+        key={`${email} ${sentTo}`}
+        {...ONE_LINE}
+        loaded={{ email }}
+        fields={[
+          {
+            name: "email",
+            label: "E-mail address",
+            type: "text",
+            hint: "You sign in with it, and invites and mail go to it.",
+            className: "max-w-sm flex-1",
+            input: { required: true, type: "email", maxLength: 320, autoComplete: "email" },
+          },
+        ]}
+        save={async (body) => {
+          const to = body.email ?? email;
+          const changed = await data(api.POST("/me/email", { body: { email: to } }));
+          setSentTo(changed.mailed ? to : "");
+        }}
+        onSaved={refresh}
+        button="Change"
+      />
+      <p role="status" className="mt-2 text-fg2">
+        {sentTo && (
+          <>
+            A link was sent to <b className="break-all">{sentTo}</b>. Your address changes when you open it, within 24
+            hours.
+          </>
+        )}
       </p>
     </div>
   );

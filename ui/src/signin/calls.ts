@@ -49,6 +49,7 @@ export const askForLink = (email: string) =>
   });
 export const resetPassword = (token: string, password: string, keep_tokens: boolean) =>
   api.POST("/password/reset", { body: { token, password, keep_tokens } });
+export const confirmEmail = (token: string) => api.POST("/email/confirm", { body: { token } });
 
 export const readOwnWays = () => data(api.GET("/me/sign-in"));
 export const confirmBy = (proof: { password: string } | { code: string }) => api.POST("/me/confirm", { body: proof });

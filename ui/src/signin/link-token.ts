@@ -6,7 +6,7 @@ import { tokenOf } from "./words";
  * The token in a link's fragment. Removed from the address immediately, so it stays in no history, and stored for a
  * reload of this tab until `used`.
  */
-export function useLinkToken(kind: "setup" | "reset" | "join"): { token: string; used: () => void } {
+export function useLinkToken(kind: "setup" | "reset" | "join" | "email"): { token: string; used: () => void } {
   const navigate = useNavigate();
   const hash = useLocation({ select: (l) => l.hash });
   const key = `parawork.${kind}-token`;
