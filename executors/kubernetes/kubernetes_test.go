@@ -55,16 +55,19 @@ func settings(s *kubetest.Server) kubernetes.Settings {
 // newExecutor makes an executor over a stand-in.
 func newExecutor(t *testing.T, s *kubetest.Server, dir string, change func(*kubernetes.Settings)) *kubernetes.Executor {
 	t.Helper()
-	set := settings(s)
-	if change != nil {
-		change(&set)
-	}
-	return newAt(t, set, dir, time.Now)
+	usual := settings(s)
+	return newAt(t, func() kubernetes.Settings {
+		set := usual
+		if change != nil {
+			change(&set)
+		}
+		return set
+	}, dir, time.Now)
 }
 
-func newAt(t *testing.T, set kubernetes.Settings, dir string, now func() time.Time) *kubernetes.Executor {
+func newAt(t *testing.T, set func() kubernetes.Settings, dir string, now func() time.Time) *kubernetes.Executor {
 	t.Helper()
-	e, err := kubernetes.New(kubernetes.Config{Dir: dir, GuestPath: guestPath(t), Now: now, Settings: func(context.Context) (kubernetes.Settings, error) { return set, nil }, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	e, err := kubernetes.New(kubernetes.Config{Dir: dir, GuestPath: guestPath(t), Now: now, Settings: func(context.Context) (kubernetes.Settings, error) { return set(), nil }, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}

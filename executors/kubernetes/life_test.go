@@ -80,7 +80,7 @@ func TestFaults(t *testing.T) {
 		usual, token := settings(s), s.Token()
 		return executortest.Service{Disks: dir, Left: func() []string { return append(s.Pods(), s.Claims()...) }, Lose: func() { s.LoseCreateAnswers(1) },
 			Executor: func(t *testing.T, dir string, now func() time.Time) executors.Executor {
-				return newAt(t, usual, dir, now)
+				return newAt(t, func() kubernetes.Settings { return usual }, dir, now)
 			},
 			Refuse: map[string]func(){"bad_key": s.RevokeToken, "rights": func() { s.Forbid("create pods") }, "quota": func() { s.SetQuota(map[string]string{"pods": "1"}) },
 				"image": func() { s.RemoveImage(withGuest) }},
