@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/parawork/parawork/testing/bench/places"
 )
 
 // part is one group of figures.
@@ -36,6 +38,7 @@ var parts = []part{
 	{"neighbour", (*bench).neighbour},
 	{"docker", (*bench).docker},
 	{"e2b", (*bench).cloud},
+	{"places", (*bench).places},
 	{"runner", (*bench).runner},
 	{"identity", (*bench).identity},
 	{"webhook", (*bench).webhook},
@@ -56,7 +59,7 @@ func main() {
 		}
 		return
 	}
-	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,snapshots,compare,overlap,diff,scroll,history,gate,memory,boxes,neighbour,docker,e2b,runner,identity,webhook,ledger,lists,gateway,tools,browser,languages,agent")
+	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,snapshots,compare,overlap,diff,scroll,history,gate,memory,boxes,neighbour,docker,e2b,places,runner,identity,webhook,ledger,lists,gateway,tools,browser,languages,agent")
 	quick := flag.Bool("quick", false, "small sizes, to see that everything runs")
 	binary := flag.String("binary", "bin/parawork", "the server binary")
 	machine := flag.String("machine", "bin/parawork-runner", "the program of a member's own machine")
@@ -104,6 +107,12 @@ func run(binary, machine, only string, quick bool) error {
 		return fmt.Errorf("%d part(s) failed", failed)
 	}
 	return nil
+}
+
+// places has PARAWORK_BENCH_PLACE measure one of them.
+func (b *bench) places() error {
+	return places.Run(places.Config{Dir: filepath.Join(b.dir, "places"), Guest: filepath.Join(filepath.Dir(b.binary), "parawork-guest"), Only: os.Getenv("PARAWORK_BENCH_PLACE"),
+		Quick: b.quick, Figure: b.figure})
 }
 
 // bench holds what the parts share.

@@ -203,38 +203,94 @@ func (p *Process) Close() {
 	_ = p.body.Close()
 }
 
-// Keystrokes measures n echoes of one byte each, typed into one stream as our pipe does.
-func (p *Process) Keystrokes(n int) ([]time.Duration, error) {
-	if err := p.Ready(); err != nil {
-		return nil, err
-	}
+// input opens one stream of input into the process, as our pipe does.
+func (p *Process) input() (*input, error) {
 	r, w := io.Pipe()
-	defer w.Close()
 	req, err := p.b.request(context.Background(), "POST", "/process.Process/StreamInput", r)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/connect+json")
-	go func() {
+	go func() { // ends with the input
 		if resp, err := http.DefaultClient.Do(req); err == nil {
 			_ = resp.Body.Close()
 		}
 	}()
-	send := func(in map[string]any) error {
-		msg, err := envelope(in)
-		if err == nil {
-			_, err = w.Write(msg)
-		}
-		return err
+	in := &input{w}
+	return in, in.send(map[string]any{"start": map[string]any{"process": map[string]any{"pid": p.pid}}})
+}
+
+// input is a stream of input into a process.
+type input struct{ *io.PipeWriter }
+
+func (in *input) send(message map[string]any) error {
+	msg, err := envelope(message)
+	if err == nil {
+		_, err = in.PipeWriter.Write(msg)
 	}
-	if err := send(map[string]any{"start": map[string]any{"process": map[string]any{"pid": p.pid}}}); err != nil {
+	return err
+}
+
+// Write types.
+func (in *input) Write(b []byte) (int, error) {
+	return len(b), in.send(map[string]any{"data": map[string]any{"input": map[string]any{"pty": base64.StdEncoding.EncodeToString(b)}}})
+}
+
+// pipe is a process's input and output.
+type pipe struct {
+	*input
+	p    *Process
+	rest []byte
+}
+
+// Pipe starts a program whose input and output it is, by way of a terminal that changes nothing.
+func (b *Box) Pipe(argv ...string) (io.ReadWriteCloser, error) {
+	p, err := b.Start(append([]string{"/bin/sh", "-c", `stty raw -echo; exec "$@"`, "pipe"}, argv...)...)
+	if err != nil {
 		return nil, err
 	}
+	in, err := p.input()
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	return &pipe{input: in, p: p}, nil
+}
+
+// Read reads what the program writes.
+func (p *pipe) Read(b []byte) (n int, err error) {
+	for len(p.rest) == 0 && err == nil {
+		p.rest, err = p.p.Read()
+	}
+	n = copy(b, p.rest)
+	p.rest = p.rest[n:]
+	if n > 0 {
+		err = nil
+	}
+	return n, err
+}
+
+// Close kills the program.
+func (p *pipe) Close() error {
+	p.p.Close()
+	return p.input.Close()
+}
+
+// Keystrokes measures n echoes of one byte each, typed into one stream as our pipe does.
+func (p *Process) Keystrokes(n int) ([]time.Duration, error) {
+	if err := p.Ready(); err != nil {
+		return nil, err
+	}
+	w, err := p.input()
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
 	took := make([]time.Duration, 0, n)
 	for i := range n {
 		key := []byte{byte('a' + i%26)}
 		t0 := time.Now()
-		if err := send(map[string]any{"data": map[string]any{"input": map[string]any{"pty": base64.StdEncoding.EncodeToString(key)}}}); err != nil {
+		if _, err := w.Write(key); err != nil {
 			return nil, err
 		}
 		got, err := p.Read()
