@@ -141,7 +141,9 @@ type FileInfo struct {
 	Mtime int64  `json:"mtime"` // ms UTC
 	Link  string `json:"link,omitempty"`
 	Hash  string `json:"hash,omitempty"`
-	ID    string `json:"id,omitempty"` // of a file in the home: distinguishes it from another one that replaces it
+	// Ignored says that git ignores it. Only lists that were asked for it say so.
+	Ignored bool   `json:"ignored,omitempty"`
+	ID      string `json:"id,omitempty"` // of a file in the home: distinguishes it from another one that replaces it
 }
 
 // Change is a file that differs from the workspace's base. Paths are in the wire form of EncodePath.

@@ -8,6 +8,8 @@ const (
 	MaxContext    = 20      // lines around a match
 	MaxSearchMs   = 60_000
 	MaxPattern    = 4 << 10 // bytes of an expression or a glob
+	MaxListed     = 200_000 // files of one stream that finds them by name
+	MaxListPiece  = 512     // files in one record of a stream
 )
 
 // SearchRequest asks for files below the root, or for lines in them. Paths and globs are in wire form.
@@ -37,7 +39,14 @@ type SearchAnswer struct {
 const (
 	SearchTime  = "time"
 	SearchFiles = "files" // there are more than one search looks at
+	SearchLimit = "limit" // of a stream: as much as was asked for has been found
 )
+
+// SearchPiece is one record of a stream of what a search finds: files in the order they are found, or last the totals, without files.
+type SearchPiece struct {
+	Items []Found       `json:"items,omitempty"`
+	End   *SearchAnswer `json:"end,omitempty"`
+}
 
 // Found is a file that was found.
 type Found struct {

@@ -330,6 +330,10 @@ readyPullRequest        member    write
 closePullRequest        member    write
 readFile                viewer    read
 listTree                viewer    read
+createFolder            member    write
+listPaths               viewer    read
+findInFiles             viewer    read
+downloadFolder          viewer    read
 writeFile               member    write
 deleteFile              member    write
 execCommand             member    write

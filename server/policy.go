@@ -458,6 +458,11 @@ var policy = map[string]rule{
 	"writeFile":  {access: member, action: accounts.EditWorkspace, find: byWorkspace, body: rest.MaxFile, works: true},
 	"deleteFile": of(accounts.EditWorkspace, byWorkspace).working(),
 
+	"createFolder":   of(accounts.EditWorkspace, byWorkspace).working(),
+	"listPaths":      of(accounts.ViewWorkspace, byWorkspace).costs(rest.Searching),
+	"findInFiles":    of(accounts.ViewWorkspace, byWorkspace).costs(rest.Searching),
+	"downloadFolder": of(accounts.ViewWorkspace, byWorkspace).costs(rest.Exporting),
+
 	"listTeamSandboxes": of(accounts.ViewTeam, byTeam), // their own, unless they manage the team
 	"createSandbox":     of(accounts.EditWorkspace, byTeam).repeatable(),
 	"getApiSandbox":     of(accounts.ViewWorkspace, byManagedSandbox),

@@ -1,6 +1,7 @@
 package filesync
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"regexp"
@@ -181,15 +182,31 @@ func (s *Service) RemoveAll(ctx context.Context, workspaceID, path string) (err 
 	return nil
 }
 
-// Rename renames a file of the worktree. Nothing may exist at the new name. At every moment the file exists under at least one of
-// the two names.
+// Rename gives a file, a link or a folder of the worktree another path, with the folders on the way. Nothing may exist at the new path. At every moment
+// a file exists under at least one of the two names. Links and folders are moved by the sandbox alone.
 func (s *Service) Rename(ctx context.Context, workspaceID, from, to string) (guest.FileInfo, error) {
+	from, err := wirePath(from)
+	if err != nil {
+		return guest.FileInfo{}, err
+	}
+	if to, err = wirePath(to); err != nil {
+		return guest.FileInfo{}, err
+	}
 	at, err := s.Stat(ctx, workspaceID, from)
 	if err != nil {
 		return guest.FileInfo{}, err
 	}
-	if at.Type != "file" {
-		return guest.FileInfo{}, fault.New(fault.Conflict, "not_a_file", "%q is not a regular file: rename it in a terminal.", from)
+	if here, _, err := s.here(ctx, workspaceID); err != nil {
+		return guest.FileInfo{}, err
+	} else if !here || at.Type != "file" {
+		p, err := s.running(ctx, workspaceID)
+		if err != nil {
+			return guest.FileInfo{}, err
+		}
+		info, err := p.Guest.Move(ctx, from, to)
+		if fault.CodeOf(err) != "guest_wrong_answer" || at.Type != "file" { // else it is an older guest, which cannot
+			return info, cmp.Or(err, lieAsFault(checkInfo(&info)))
+		}
 	}
 	r, info, err := s.Read(ctx, workspaceID, from)
 	if err != nil {
@@ -211,6 +228,7 @@ func (s *Service) Rename(ctx context.Context, workspaceID, from, to string) (gue
 type Folder struct {
 	Entries   []guest.FileInfo
 	Truncated bool // the folder has more entries, which are left out
+	Copy      bool // it is the server's copy of the files of a sandbox that does not run
 }
 
 // Tree lists a folder of the worktree; "" is the root.
@@ -227,13 +245,15 @@ func (s *Service) Tree(ctx context.Context, workspaceID, path string) (Folder, e
 	if here, _, err := s.here(ctx, workspaceID); err != nil {
 		return Folder{}, err
 	} else if here {
-		return s.treeHere(ctx, workspaceID, path)
+		f, err := s.treeHere(ctx, workspaceID, path)
+		f.Copy = true
+		return f, err
 	}
 	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
 	if err != nil {
 		return Folder{}, err
 	}
-	list, err := p.Guest.List(ctx, path)
+	list, err := p.Guest.ListMarked(ctx, path)
 	if err != nil {
 		return Folder{}, err
 	}
@@ -242,5 +262,5 @@ func (s *Service) Tree(ctx context.Context, workspaceID, path string) (Folder, e
 			return Folder{}, lieAsFault(err)
 		}
 	}
-	return Folder{list.Items, list.Truncated}, nil
+	return Folder{Entries: list.Items, Truncated: list.Truncated}, nil
 }

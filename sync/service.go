@@ -54,6 +54,7 @@ type Service struct {
 	mu        sync.Mutex
 	run       context.Context // the context of Run, nil while it does not run
 	followers map[string]*follower
+	lists     map[string]*pathList // by workspace: of all paths
 	work      sync.WaitGroup
 	pending   map[string]events.Event // not yet published, by type and workspace
 	wake      chan struct{}           // signals that something is pending
@@ -72,7 +73,7 @@ func New(cfg Config) *Service {
 	if cfg.MaxTotal <= 0 {
 		cfg.MaxTotal = 2 << 30
 	}
-	return &Service{cfg: cfg, followers: make(map[string]*follower), pending: make(map[string]events.Event), wake: make(chan struct{}, 1)}
+	return &Service{cfg: cfg, followers: make(map[string]*follower), lists: make(map[string]*pathList), pending: make(map[string]events.Event), wake: make(chan struct{}, 1)}
 }
 
 // Run follows sandboxes and publishes what changed until ctx ends, and returns when its goroutines have ended. Call it once.

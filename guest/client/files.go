@@ -200,6 +200,26 @@ func (c *Client) RemoveAll(ctx context.Context, path string) error {
 	return c.ask(ctx, q, nil)
 }
 
+// Move gives a file, a link or a folder another path, and creates missing folders. It replaces nothing: the error's code is file_exists.
+func (c *Client) Move(ctx context.Context, path, to string) (guest.FileInfo, error) {
+	q, err := file("POST", "move", path)
+	if err != nil {
+		return guest.FileInfo{}, err
+	}
+	if err := guest.CheckPath(to); err != nil {
+		return guest.FileInfo{}, err
+	}
+	q.query.Set("to", to)
+	var info guest.FileInfo
+	if err := c.ask(ctx, q, &info); err != nil {
+		return guest.FileInfo{}, err
+	}
+	if err := checkFile(info); err != nil || info.Path != to {
+		return guest.FileInfo{}, wrong("a file", errors.Join(err, errOther(info.Path, to)))
+	}
+	return info, nil
+}
+
 // Mkdir creates a folder and its parents; an existing one is not an error.
 func (c *Client) Mkdir(ctx context.Context, path string) error {
 	q, err := file("POST", "mkdir", path)
@@ -212,9 +232,21 @@ func (c *Client) Mkdir(ctx context.Context, path string) error {
 // List lists a folder ("" = the root) sorted by name, without .git. It returns at most 10,000 entries, and reports when there are
 // more.
 func (c *Client) List(ctx context.Context, path string) (guest.List[guest.FileInfo], error) {
+	return c.list(ctx, path, false)
+}
+
+// ListMarked is List, and says which entries git ignores.
+func (c *Client) ListMarked(ctx context.Context, path string) (guest.List[guest.FileInfo], error) {
+	return c.list(ctx, path, true)
+}
+
+func (c *Client) list(ctx context.Context, path string, marked bool) (guest.List[guest.FileInfo], error) {
 	q, err := file("GET", "list", path)
 	if err != nil {
 		return guest.List[guest.FileInfo]{}, err
+	}
+	if marked {
+		q.query.Set("ignored", "1")
 	}
 	var list guest.List[guest.FileInfo]
 	if err := c.ask(ctx, q, &list); err != nil {

@@ -211,6 +211,10 @@ func (d *Daemon) serveList(w http.ResponseWriter, r *http.Request) error {
 	if len(names) > maxList {
 		names, out.Truncated = names[:maxList], true
 	}
+	var ignored map[string]bool
+	if r.URL.Query().Get("ignored") != "" {
+		ignored = d.search.Ignored(r.Context(), raw, names)
+	}
 	size := 0
 	for _, name := range names {
 		at := path.Join(raw, name)
@@ -219,6 +223,7 @@ func (d *Daemon) serveList(w http.ResponseWriter, r *http.Request) error {
 			continue // it was deleted meanwhile
 		}
 		item := d.fileInfo(at, info)
+		item.Ignored = ignored[name]
 		if size += 160 + 6*(len(item.Path)+len(item.Name)+len(item.Link))/2; size > maxListBytes {
 			out.Truncated = true
 			break

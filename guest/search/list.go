@@ -178,6 +178,10 @@ func (s *Searcher) repositoryOf(at string) (string, bool) {
 
 // git runs git in a folder of the root. Nothing of its configuration may start a program.
 func (s *Searcher) git(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	return s.gitWith(ctx, dir, nil, args...)
+}
+
+func (s *Searcher) gitWith(ctx context.Context, dir string, stdin io.Reader, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "submodule.recurse=false",
 		"-c", "gc.auto=0", "-c", "safe.directory=*"}, args...)...)
 	cmd.Dir = filepath.Join(s.dir, filepath.FromSlash(dir))
@@ -188,7 +192,10 @@ func (s *Searcher) git(ctx context.Context, dir string, args ...string) ([]byte,
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	out := &capped{}
-	cmd.Stdout = out
+	cmd.Stdin, cmd.Stdout = stdin, out
+	if stdin != nil { // commands that read paths there know no literal ones
+		cmd.Env = append(cmd.Env, "GIT_LITERAL_PATHSPECS=0")
+	}
 	err := cmd.Run()
 	return out.Bytes(), err
 }

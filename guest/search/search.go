@@ -62,6 +62,9 @@ func (s *Searcher) Handle(w http.ResponseWriter, r *http.Request) error {
 	case <-r.Context().Done():
 		return context.Cause(r.Context())
 	}
+	if r.URL.Query().Get("stream") != "" {
+		return s.stream(w, r, req)
+	}
 	a, err := s.Search(r.Context(), req)
 	if err != nil {
 		return err
@@ -81,20 +84,30 @@ func (s *Searcher) Search(ctx context.Context, req guest.SearchRequest) (guest.S
 	if err != nil {
 		return guest.SearchAnswer{}, err
 	}
+	if err := f.search(ctx); err != nil {
+		return guest.SearchAnswer{}, err
+	}
+	return f.result(), nil
+}
+
+// search runs the search within its time, and notes why it is not complete.
+func (f *finder) search(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, time.Duration(f.req.TimeoutMs)*time.Millisecond)
 	defer cancel()
-	err = f.run(within)
+	err := f.run(within)
 	switch {
 	case ctx.Err() != nil:
-		return guest.SearchAnswer{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	case errors.Is(err, context.DeadlineExceeded):
 		f.answer.Partial = guest.SearchTime
 	case errors.Is(err, errEnough):
 		f.answer.Partial = guest.SearchFiles
+	case errors.Is(err, errFull):
+		f.answer.Partial = guest.SearchLimit
 	case err != nil:
-		return guest.SearchAnswer{}, err
+		return err
 	}
-	return f.result(), nil
+	return nil
 }
 
 // finder is one search.
@@ -105,7 +118,11 @@ type finder struct {
 	re   *regexp.Regexp // nil = files are found by their names
 	all  *regexp.Regexp // finds a match in several lines wherever re finds one in a line; nil = there is no such
 
+	// emit is given each file of a stream as it is found, by one goroutine at a time. Its error ends the search. nil = all are kept.
+	emit func(guest.Found) error
+
 	mu     sync.Mutex
+	failed error // of emit
 	answer guest.SearchAnswer
 	kept   int // bytes of its items
 }
@@ -184,7 +201,7 @@ func (f *finder) run(ctx context.Context) error {
 			if f.fits(p) {
 				f.named(p)
 			}
-			return ctx.Err()
+			return cmp.Or(f.ended(), ctx.Err())
 		}
 		return w.files(ctx, f.req.Path, 0)
 	}
@@ -203,6 +220,9 @@ func (f *finder) run(ctx context.Context) error {
 		if !f.fits(p) {
 			return nil
 		}
+		if err := f.ended(); err != nil {
+			return err
+		}
 		select {
 		case paths <- p:
 			return nil
@@ -213,10 +233,14 @@ func (f *finder) run(ctx context.Context) error {
 	err = w.files(ctx, f.req.Path, 0)
 	close(paths)
 	readers.Wait()
-	if err != nil {
-		return err
-	}
-	return ctx.Err()
+	return cmp.Or(f.ended(), err, ctx.Err())
+}
+
+// ended returns why a stream takes no further file.
+func (f *finder) ended() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed
 }
 
 // behindLinks is where a path leads inside the root: what the caller names may be a link, but .git is no less closed for it, and whoever looks for
@@ -272,8 +296,15 @@ func found(p string, info fs.FileInfo) guest.Found {
 func (f *finder) add(one guest.Found) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.failed != nil {
+		return
+	}
 	f.answer.Files++
 	f.answer.Matches += one.Matches
+	if f.emit != nil {
+		f.failed = f.emit(one)
+		return
+	}
 	f.answer.Items = append(f.answer.Items, one)
 	f.kept += cost(one.Path)
 	for _, l := range one.Lines {

@@ -1406,6 +1406,30 @@ func (e FileType) Valid() bool {
 	}
 }
 
+// Defines values for FindEndPartial.
+const (
+	FindEndPartialEmpty FindEndPartial = ""
+	FindEndPartialFiles FindEndPartial = "files"
+	FindEndPartialLimit FindEndPartial = "limit"
+	FindEndPartialTime  FindEndPartial = "time"
+)
+
+// Valid indicates whether the value is a known member of the FindEndPartial enum.
+func (e FindEndPartial) Valid() bool {
+	switch e {
+	case FindEndPartialEmpty:
+		return true
+	case FindEndPartialFiles:
+		return true
+	case FindEndPartialLimit:
+		return true
+	case FindEndPartialTime:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ForgeSettingsKind.
 const (
 	ForgeSettingsKindEmpty   ForgeSettingsKind = ""
@@ -7067,14 +7091,17 @@ type ExecutorList struct {
 
 // File defines model for File.
 type File struct {
-	Hash  string   `json:"hash"`
-	Link  *string  `json:"link,omitempty"`
-	Mode  int64    `json:"mode"`
-	Mtime int64    `json:"mtime"`
-	Name  string   `json:"name"`
-	Path  string   `json:"path"`
-	Size  int64    `json:"size"`
-	Type  FileType `json:"type"`
+	Hash string `json:"hash"`
+
+	// Ignored Git ignores it. Only listTree says so
+	Ignored *bool    `json:"ignored,omitempty"`
+	Link    *string  `json:"link,omitempty"`
+	Mode    int64    `json:"mode"`
+	Mtime   int64    `json:"mtime"`
+	Name    string   `json:"name"`
+	Path    string   `json:"path"`
+	Size    int64    `json:"size"`
+	Type    FileType `json:"type"`
 }
 
 // FileType defines model for File.Type.
@@ -7097,6 +7124,8 @@ type FileDiagnostics struct {
 
 // FileList defines model for FileList.
 type FileList struct {
+	// Copy The sandbox does not run: these are the server's copies of its files, as last synced
+	Copy  *bool  `json:"copy,omitempty"`
 	Items []File `json:"items"`
 
 	// NextCursor Always null
@@ -7117,6 +7146,21 @@ type FileParts struct {
 	// WholeOnly It is binary, a symbolic link, or too large to split
 	WholeOnly bool `json:"whole_only"`
 }
+
+// FindEnd defines model for FindEnd.
+type FindEnd struct {
+	Files   int `json:"files"`
+	Matches int `json:"matches"`
+
+	// Partial Why not everything was searched: it took too long, there are too many files, or limit was reached
+	Partial FindEndPartial `json:"partial"`
+
+	// Skipped Files too large to be searched
+	Skipped int `json:"skipped"`
+}
+
+// FindEndPartial Why not everything was searched: it took too long, there are too many files, or limit was reached
+type FindEndPartial string
 
 // Folder defines model for Folder.
 type Folder struct {
@@ -7159,6 +7203,25 @@ type ForgeSettingsKind string
 // ForgotPassword defines model for ForgotPassword.
 type ForgotPassword struct {
 	Email string `json:"email"`
+}
+
+// FoundFile A file with lines that match
+type FoundFile struct {
+	Lines []FoundLine `json:"lines"`
+
+	// Matches Lines that match, also those left out
+	Matches int    `json:"matches"`
+	Path    string `json:"path"`
+}
+
+// FoundLine defines model for FoundLine.
+type FoundLine struct {
+	// At Where in text the first match begins; in UTF-16 units as JavaScript counts
+	At   int `json:"at"`
+	Line int `json:"line"`
+
+	// Text The line or what is around its first match
+	Text string `json:"text"`
 }
 
 // FreeDisk defines model for FreeDisk.
@@ -8760,6 +8823,12 @@ type NewComment struct {
 // NewCommentSide Default is new
 type NewCommentSide string
 
+// NewFolder defines model for NewFolder.
+type NewFolder struct {
+	// Path Relative to the worktree's root
+	Path string `json:"path"`
+}
+
 // NewImageBuild defines model for NewImageBuild.
 type NewImageBuild struct {
 	// Source Path of a Dockerfile or devcontainer.json in the repository; default is the project's chosen one
@@ -9448,6 +9517,14 @@ type PasswordChange struct {
 	// KeepTokens Keep the API tokens; otherwise they end with the old password
 	KeepTokens  *bool  `json:"keep_tokens,omitempty"`
 	NewPassword string `json:"new_password"`
+}
+
+// PathList defines model for PathList.
+type PathList struct {
+	Items []string `json:"items"`
+
+	// Truncated There are more
+	Truncated bool `json:"truncated"`
 }
 
 // PaymentWay defines model for PaymentWay.
@@ -14789,6 +14866,15 @@ type GetDiffParams struct {
 	Context *int     `form:"context,omitempty" json:"context,omitempty"`
 }
 
+// DownloadFolderParams defines parameters for DownloadFolder.
+type DownloadFolderParams struct {
+	// Path Without it, the root
+	Path *string `form:"path,omitempty" json:"path,omitempty"`
+
+	// Ignored Also files that git ignores
+	Ignored *bool `form:"ignored,omitempty" json:"ignored,omitempty"`
+}
+
 // ListEditsParams defines parameters for ListEdits.
 type ListEditsParams struct {
 	// Path Only changes of this file
@@ -14812,6 +14898,12 @@ type ExecCommandParams struct {
 
 // DeleteFileParams defines parameters for DeleteFile.
 type DeleteFileParams struct {
+	// Recursive A folder with everything in it; without it a folder must be empty
+	Recursive *bool `form:"recursive,omitempty" json:"recursive,omitempty"`
+
+	// Unsaved Also what no snapshot holds
+	Unsaved *bool `form:"unsaved,omitempty" json:"unsaved,omitempty"`
+
 	// Path Relative to the worktree's root
 	Path FilePath `form:"path" json:"path"`
 
@@ -14839,6 +14931,32 @@ type WriteFileParams struct {
 
 // WriteFileParamsIfNoneMatch defines parameters for WriteFile.
 type WriteFileParamsIfNoneMatch string
+
+// FindInFilesParams defines parameters for FindInFiles.
+type FindInFilesParams struct {
+	Q string `form:"q" json:"q"`
+
+	// Regex q is a regular expression (RE2)
+	Regex *bool `form:"regex,omitempty" json:"regex,omitempty"`
+
+	// Case Match case
+	Case *bool `form:"case,omitempty" json:"case,omitempty"`
+
+	// Word Match whole words
+	Word *bool `form:"word,omitempty" json:"word,omitempty"`
+
+	// Path Only this folder or file
+	Path *string `form:"path,omitempty" json:"path,omitempty"`
+
+	// Glob Only files that it matches, such as *.go or src/**/*.{ts,tsx}
+	Glob *string `form:"glob,omitempty" json:"glob,omitempty"`
+
+	// Ignored Also files that git ignores
+	Ignored *bool `form:"ignored,omitempty" json:"ignored,omitempty"`
+
+	// Limit Matching lines
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
 
 // MergeWorkspaceParams defines parameters for MergeWorkspace.
 type MergeWorkspaceParams struct {
@@ -14883,6 +15001,11 @@ type GetPartsParams struct {
 
 	// Path Relative to the worktree's root
 	Path FilePath `form:"path" json:"path"`
+}
+
+// ListPathsParams defines parameters for ListPaths.
+type ListPathsParams struct {
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // OpenPullRequestParams defines parameters for OpenPullRequest.
@@ -15428,6 +15551,9 @@ type UndoEditJSONRequestBody = EditUndo
 
 // ExecCommandJSONRequestBody defines body for ExecCommand for application/json ContentType.
 type ExecCommandJSONRequestBody = ExecRequest
+
+// CreateFolderJSONRequestBody defines body for CreateFolder for application/json ContentType.
+type CreateFolderJSONRequestBody = NewFolder
 
 // GetHoverJSONRequestBody defines body for GetHover for application/json ContentType.
 type GetHoverJSONRequestBody = CodePosition
@@ -16679,6 +16805,9 @@ type ServerInterface interface {
 	// DiscardParts Discard files, hunks or lines; a snapshot of all files is taken first
 	// (POST /workspaces/{id}/discard)
 	DiscardParts(ctx echo.Context, id Id) error
+	// DownloadFolder Download a folder as a zip archive
+	// (GET /workspaces/{id}/download)
+	DownloadFolder(ctx echo.Context, id Id, params DownloadFolderParams) error
 	// ListEdits List the changes of files in a workspace, newest first, with who made each
 	// (GET /workspaces/{id}/edits)
 	ListEdits(ctx echo.Context, id Id, params ListEditsParams) error
@@ -16694,7 +16823,7 @@ type ServerInterface interface {
 	// FallBack Run the workspace on this server, in the strongest place allowed here, because its own place cannot serve
 	// (POST /workspaces/{id}/fallback)
 	FallBack(ctx echo.Context, id Id) error
-	// DeleteFile Remove a file or an empty folder
+	// DeleteFile Remove a file or a folder
 	// (DELETE /workspaces/{id}/files)
 	DeleteFile(ctx echo.Context, id Id, params DeleteFileParams) error
 	// ReadFile Get the bytes of a file
@@ -16703,6 +16832,12 @@ type ServerInterface interface {
 	// WriteFile Write a file; creates parent folders
 	// (PUT /workspaces/{id}/files)
 	WriteFile(ctx echo.Context, id Id, params WriteFileParams) error
+	// FindInFiles Search the lines of files (server-sent events)
+	// (GET /workspaces/{id}/find)
+	FindInFiles(ctx echo.Context, id Id, params FindInFilesParams) error
+	// CreateFolder Create a folder with its parents
+	// (POST /workspaces/{id}/folders)
+	CreateFolder(ctx echo.Context, id Id) error
 	// GetHover Get the type and documentation of a symbol
 	// (POST /workspaces/{id}/hover)
 	GetHover(ctx echo.Context, id Id) error
@@ -16772,6 +16907,9 @@ type ServerInterface interface {
 	// GetParts Get how a file differs between two states, hunk by hunk
 	// (GET /workspaces/{id}/parts)
 	GetParts(ctx echo.Context, id Id, params GetPartsParams) error
+	// ListPaths List the paths of all files that git does not ignore
+	// (GET /workspaces/{id}/paths)
+	ListPaths(ctx echo.Context, id Id, params ListPathsParams) error
 	// PauseSandbox Pause the sandbox, if its place can
 	// (POST /workspaces/{id}/pause)
 	PauseSandbox(ctx echo.Context, id Id) error
@@ -16826,7 +16964,7 @@ type ServerInterface interface {
 	// FindReferences Find where a symbol is used
 	// (POST /workspaces/{id}/references)
 	FindReferences(ctx echo.Context, id Id) error
-	// RenameFile Rename a file
+	// RenameFile Rename or move a file, a link or a folder
 	// (POST /workspaces/{id}/rename)
 	RenameFile(ctx echo.Context, id Id) error
 	// GetReport Get a report of the work in a workspace, to attach to its merge
@@ -24822,6 +24960,38 @@ func (w *ServerInterfaceWrapper) DiscardParts(ctx echo.Context) error {
 	return err
 }
 
+// DownloadFolder converts echo context to params.
+func (w *ServerInterfaceWrapper) DownloadFolder(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DownloadFolderParams
+	// ------------- Optional query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// ------------- Optional query parameter "ignored" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "ignored", ctx.QueryParams(), &params.Ignored, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter ignored: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DownloadFolder(ctx, id, params)
+	return err
+}
+
 // ListEdits converts echo context to params.
 func (w *ServerInterfaceWrapper) ListEdits(ctx echo.Context) error {
 	var err error
@@ -25001,6 +25171,20 @@ func (w *ServerInterfaceWrapper) DeleteFile(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params DeleteFileParams
+	// ------------- Optional query parameter "recursive" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "recursive", ctx.QueryParams(), &params.Recursive, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter recursive: %s", err))
+	}
+
+	// ------------- Optional query parameter "unsaved" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "unsaved", ctx.QueryParams(), &params.Unsaved, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter unsaved: %s", err))
+	}
+
 	// ------------- Required query parameter "path" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, true, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -25109,6 +25293,96 @@ func (w *ServerInterfaceWrapper) WriteFile(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.WriteFile(ctx, id, params)
+	return err
+}
+
+// FindInFiles converts echo context to params.
+func (w *ServerInterfaceWrapper) FindInFiles(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params FindInFilesParams
+	// ------------- Required query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "q", ctx.QueryParams(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter q: %s", err))
+	}
+
+	// ------------- Optional query parameter "regex" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "regex", ctx.QueryParams(), &params.Regex, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter regex: %s", err))
+	}
+
+	// ------------- Optional query parameter "case" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "case", ctx.QueryParams(), &params.Case, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter case: %s", err))
+	}
+
+	// ------------- Optional query parameter "word" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "word", ctx.QueryParams(), &params.Word, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter word: %s", err))
+	}
+
+	// ------------- Optional query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// ------------- Optional query parameter "glob" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "glob", ctx.QueryParams(), &params.Glob, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter glob: %s", err))
+	}
+
+	// ------------- Optional query parameter "ignored" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "ignored", ctx.QueryParams(), &params.Ignored, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter ignored: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.FindInFiles(ctx, id, params)
+	return err
+}
+
+// CreateFolder converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateFolder(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateFolder(ctx, id)
 	return err
 }
 
@@ -25597,6 +25871,42 @@ func (w *ServerInterfaceWrapper) GetParts(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetParts(ctx, id, params)
+	return err
+}
+
+// ListPaths converts echo context to params.
+func (w *ServerInterfaceWrapper) ListPaths(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListPathsParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListPaths(ctx, id, params)
 	return err
 }
 
@@ -27261,6 +27571,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/workspaces/:id/files", wrapper.DeleteFile, options.OperationMiddlewares["deleteFile"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/files", wrapper.ReadFile, options.OperationMiddlewares["readFile"]...)
 	router.PUT(options.BaseURL+"/workspaces/:id/files", wrapper.WriteFile, options.OperationMiddlewares["writeFile"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/folders", wrapper.CreateFolder, options.OperationMiddlewares["createFolder"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/paths", wrapper.ListPaths, options.OperationMiddlewares["listPaths"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/find", wrapper.FindInFiles, options.OperationMiddlewares["findInFiles"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/download", wrapper.DownloadFolder, options.OperationMiddlewares["downloadFolder"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/tree", wrapper.ListTree, options.OperationMiddlewares["listTree"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/exec", wrapper.ExecCommand, options.OperationMiddlewares["execCommand"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/tools/:name", wrapper.CallTool, options.OperationMiddlewares["callTool"]...)
@@ -43022,6 +43336,52 @@ func (response DiscardPartsdefaultApplicationProblemPlusJSONResponse) VisitDisca
 	return err
 }
 
+type DownloadFolderRequestObject struct {
+	Id     Id `json:"id"`
+	Params DownloadFolderParams
+}
+
+type DownloadFolderResponseObject interface {
+	VisitDownloadFolderResponse(w http.ResponseWriter) error
+}
+
+type DownloadFolder200ApplicationzipResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response DownloadFolder200ApplicationzipResponse) VisitDownloadFolderResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/zip")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type DownloadFolderdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DownloadFolderdefaultApplicationProblemPlusJSONResponse) VisitDownloadFolderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListEditsRequestObject struct {
 	Id     Id `json:"id"`
 	Params ListEditsParams
@@ -43276,10 +43636,18 @@ type DeleteFileResponseObject interface {
 	VisitDeleteFileResponse(w http.ResponseWriter) error
 }
 
+type DeleteFile204ResponseHeaders struct {
+	SnapshotId *string
+}
+
 type DeleteFile204Response struct {
+	Headers DeleteFile204ResponseHeaders
 }
 
 func (response DeleteFile204Response) VisitDeleteFileResponse(w http.ResponseWriter) error {
+	if response.Headers.SnapshotId != nil {
+		w.Header().Set("Snapshot-Id", fmt.Sprint(*response.Headers.SnapshotId))
+	}
 	w.WriteHeader(204)
 	return nil
 }
@@ -43399,6 +43767,115 @@ type WriteFiledefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response WriteFiledefaultApplicationProblemPlusJSONResponse) VisitWriteFileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FindInFilesRequestObject struct {
+	Id     Id `json:"id"`
+	Params FindInFilesParams
+}
+
+type FindInFilesResponseObject interface {
+	VisitFindInFilesResponse(w http.ResponseWriter) error
+}
+
+type FindInFiles200TexteventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response FindInFiles200TexteventStreamResponse) VisitFindInFilesResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type FindInFilesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response FindInFilesdefaultApplicationProblemPlusJSONResponse) VisitFindInFilesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateFolderRequestObject struct {
+	Id   Id `json:"id"`
+	Body *CreateFolderJSONRequestBody
+}
+
+type CreateFolderResponseObject interface {
+	VisitCreateFolderResponse(w http.ResponseWriter) error
+}
+
+type CreateFolder201JSONResponse File
+
+func (response CreateFolder201JSONResponse) VisitCreateFolderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateFolderdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateFolderdefaultApplicationProblemPlusJSONResponse) VisitCreateFolderResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -44299,6 +44776,64 @@ type GetPartsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetPartsdefaultApplicationProblemPlusJSONResponse) VisitGetPartsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPathsRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListPathsParams
+}
+
+type ListPathsResponseObject interface {
+	VisitListPathsResponse(w http.ResponseWriter) error
+}
+
+type ListPaths200ResponseHeaders struct {
+	ETag *string
+}
+
+type ListPaths200JSONResponse struct {
+	Body    PathList
+	Headers ListPaths200ResponseHeaders
+}
+
+func (response ListPaths200JSONResponse) VisitListPathsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPaths304Response struct {
+}
+
+func (response ListPaths304Response) VisitListPathsResponse(w http.ResponseWriter) error {
+	w.WriteHeader(304)
+	return nil
+}
+
+type ListPathsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListPathsdefaultApplicationProblemPlusJSONResponse) VisitListPathsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -47687,6 +48222,9 @@ type StrictServerInterface interface {
 	// DiscardParts Discard files, hunks or lines; a snapshot of all files is taken first
 	// (POST /workspaces/{id}/discard)
 	DiscardParts(ctx context.Context, request DiscardPartsRequestObject) (DiscardPartsResponseObject, error)
+	// DownloadFolder Download a folder as a zip archive
+	// (GET /workspaces/{id}/download)
+	DownloadFolder(ctx context.Context, request DownloadFolderRequestObject) (DownloadFolderResponseObject, error)
 	// ListEdits List the changes of files in a workspace, newest first, with who made each
 	// (GET /workspaces/{id}/edits)
 	ListEdits(ctx context.Context, request ListEditsRequestObject) (ListEditsResponseObject, error)
@@ -47702,7 +48240,7 @@ type StrictServerInterface interface {
 	// FallBack Run the workspace on this server, in the strongest place allowed here, because its own place cannot serve
 	// (POST /workspaces/{id}/fallback)
 	FallBack(ctx context.Context, request FallBackRequestObject) (FallBackResponseObject, error)
-	// DeleteFile Remove a file or an empty folder
+	// DeleteFile Remove a file or a folder
 	// (DELETE /workspaces/{id}/files)
 	DeleteFile(ctx context.Context, request DeleteFileRequestObject) (DeleteFileResponseObject, error)
 	// ReadFile Get the bytes of a file
@@ -47711,6 +48249,12 @@ type StrictServerInterface interface {
 	// WriteFile Write a file; creates parent folders
 	// (PUT /workspaces/{id}/files)
 	WriteFile(ctx context.Context, request WriteFileRequestObject) (WriteFileResponseObject, error)
+	// FindInFiles Search the lines of files (server-sent events)
+	// (GET /workspaces/{id}/find)
+	FindInFiles(ctx context.Context, request FindInFilesRequestObject) (FindInFilesResponseObject, error)
+	// CreateFolder Create a folder with its parents
+	// (POST /workspaces/{id}/folders)
+	CreateFolder(ctx context.Context, request CreateFolderRequestObject) (CreateFolderResponseObject, error)
 	// GetHover Get the type and documentation of a symbol
 	// (POST /workspaces/{id}/hover)
 	GetHover(ctx context.Context, request GetHoverRequestObject) (GetHoverResponseObject, error)
@@ -47780,6 +48324,9 @@ type StrictServerInterface interface {
 	// GetParts Get how a file differs between two states, hunk by hunk
 	// (GET /workspaces/{id}/parts)
 	GetParts(ctx context.Context, request GetPartsRequestObject) (GetPartsResponseObject, error)
+	// ListPaths List the paths of all files that git does not ignore
+	// (GET /workspaces/{id}/paths)
+	ListPaths(ctx context.Context, request ListPathsRequestObject) (ListPathsResponseObject, error)
 	// PauseSandbox Pause the sandbox, if its place can
 	// (POST /workspaces/{id}/pause)
 	PauseSandbox(ctx context.Context, request PauseSandboxRequestObject) (PauseSandboxResponseObject, error)
@@ -47834,7 +48381,7 @@ type StrictServerInterface interface {
 	// FindReferences Find where a symbol is used
 	// (POST /workspaces/{id}/references)
 	FindReferences(ctx context.Context, request FindReferencesRequestObject) (FindReferencesResponseObject, error)
-	// RenameFile Rename a file
+	// RenameFile Rename or move a file, a link or a folder
 	// (POST /workspaces/{id}/rename)
 	RenameFile(ctx context.Context, request RenameFileRequestObject) (RenameFileResponseObject, error)
 	// GetReport Get a report of the work in a workspace, to attach to its merge
@@ -60673,6 +61220,32 @@ func (sh *strictHandler) DiscardParts(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// DownloadFolder operation middleware
+func (sh *strictHandler) DownloadFolder(ctx echo.Context, id Id, params DownloadFolderParams) error {
+	var request DownloadFolderRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DownloadFolder(ctx.Request().Context(), request.(DownloadFolderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DownloadFolder")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DownloadFolderResponseObject); ok {
+		return validResponse.VisitDownloadFolderResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListEdits operation middleware
 func (sh *strictHandler) ListEdits(ctx echo.Context, id Id, params ListEditsParams) error {
 	var request ListEditsRequestObject
@@ -60923,6 +61496,80 @@ func (sh *strictHandler) WriteFile(ctx echo.Context, id Id, params WriteFilePara
 		return err
 	} else if validResponse, ok := response.(WriteFileResponseObject); ok {
 		return validResponse.VisitWriteFileResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// FindInFiles operation middleware
+func (sh *strictHandler) FindInFiles(ctx echo.Context, id Id, params FindInFilesParams) error {
+	var request FindInFilesRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.FindInFiles(ctx.Request().Context(), request.(FindInFilesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FindInFiles")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(FindInFilesResponseObject); ok {
+		return validResponse.VisitFindInFilesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateFolder operation middleware
+func (sh *strictHandler) CreateFolder(ctx echo.Context, id Id) error {
+	var request CreateFolderRequestObject
+
+	request.Id = id
+
+	var body CreateFolderJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateFolder(ctx.Request().Context(), request.(CreateFolderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateFolder")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateFolderResponseObject); ok {
+		return validResponse.VisitCreateFolderResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -61667,6 +62314,32 @@ func (sh *strictHandler) GetParts(ctx echo.Context, id Id, params GetPartsParams
 		return err
 	} else if validResponse, ok := response.(GetPartsResponseObject); ok {
 		return validResponse.VisitGetPartsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListPaths operation middleware
+func (sh *strictHandler) ListPaths(ctx echo.Context, id Id, params ListPathsParams) error {
+	var request ListPathsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPaths(ctx.Request().Context(), request.(ListPathsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPaths")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListPathsResponseObject); ok {
+		return validResponse.VisitListPathsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

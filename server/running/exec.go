@@ -175,3 +175,24 @@ func (s *eventStream) beat(ctx context.Context) (stop func()) {
 	}()
 	return func() { cancel(); <-done }
 }
+
+// Events is a stream of server-sent events that an operation of another package writes.
+type Events struct {
+	out  *eventStream
+	stop func()
+}
+
+// NewEvents returns a stream on w, which its first event begins. failed is called when nobody reads it any more. End it.
+func NewEvents(ctx context.Context, w http.ResponseWriter, failed func(error)) *Events {
+	out := &eventStream{w: w, rc: http.NewResponseController(w), failed: failed}
+	return &Events{out, out.beat(ctx)}
+}
+
+// Send writes one event.
+func (e *Events) Send(event string, v any) error { return e.out.send(event, v) }
+
+// Begun reports whether an event was sent: until then a failure is a proper error answer.
+func (e *Events) Begun() bool { return e.out.begun() }
+
+// End ends the stream's heartbeat.
+func (e *Events) End() { e.stop() }

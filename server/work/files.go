@@ -12,15 +12,17 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/secretfiles"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 func fileOf(f guest.FileInfo) api.File {
-	return api.File{Path: f.Path, Name: f.Name, Type: api.FileType(f.Type), Mode: int64(f.Mode), Size: f.Size, Mtime: f.Mtime, Link: rest.Text(f.Link), Hash: f.Hash}
+	return api.File{Path: f.Path, Name: f.Name, Type: api.FileType(f.Type), Mode: int64(f.Mode), Size: f.Size, Mtime: f.Mtime, Link: rest.Text(f.Link), Hash: f.Hash, Ignored: rest.NonZero(f.Ignored)}
 }
 
 // errSecretFile is what who reads a secret's file is answered.
@@ -114,13 +116,49 @@ func (h Files) WriteFile(ctx context.Context, req api.WriteFileRequestObject) (a
 }
 
 func (h Files) DeleteFile(ctx context.Context, req api.DeleteFileRequestObject) (api.DeleteFileResponseObject, error) {
-	if err := h.keepFile(ctx, req.Id, req.Params.Path); err != nil {
+	unsaved := rest.Val(req.Params.Unsaved)
+	if !unsaved {
+		ignored, err := h.cfg.Files.Unsaved(ctx, req.Id, req.Params.Path)
+		if err != nil {
+			return nil, err
+		}
+		if len(ignored.Paths) > 0 || ignored.More {
+			return nil, notSaved("Git ignores files there", ignored.Paths)
+		}
+	}
+	snap, err := h.keep(ctx, req.Id, req.Params.Path)
+	if err != nil {
 		return nil, err
 	}
-	if err := h.cfg.Files.RemoveIf(ctx, req.Id, req.Params.Path, rest.Val(req.Params.IfMatch)); err != nil {
+	if missing := missingBelow(snap, req.Params.Path); len(missing) > 0 && !unsaved {
+		return nil, notSaved("Some files there are too large or cannot be read", missing)
+	}
+	if rest.Val(req.Params.Recursive) {
+		err = h.cfg.Files.RemoveFolder(ctx, req.Id, req.Params.Path)
+	} else {
+		err = h.cfg.Files.RemoveIf(ctx, req.Id, req.Params.Path, rest.Val(req.Params.IfMatch))
+	}
+	if err != nil {
 		return nil, err
 	}
-	return api.DeleteFile204Response{}, nil
+	return api.DeleteFile204Response{Headers: api.DeleteFile204ResponseHeaders{SnapshotId: rest.Text(snap.ID)}}, nil
+}
+
+// notSaved refuses to remove what could not be brought back.
+func notSaved(why string, files []string) error {
+	return fault.New(fault.Conflict, "not_in_snapshots", "%s, so no snapshot holds them: once deleted they cannot be restored.", why).With("files", files)
+}
+
+// missingBelow returns the files at or below a path that a snapshot does not hold, in wire form.
+func missingBelow(snap snapshot.Snap, wire string) []string {
+	at := guest.DecodePath(wire)
+	var out []string
+	for _, m := range snap.Missing {
+		if m.Path == at || strings.HasPrefix(m.Path, at+"/") {
+			out = append(out, guest.EncodePath(m.Path))
+		}
+	}
+	return out
 }
 
 func (h Files) ListTree(ctx context.Context, req api.ListTreeRequestObject) (api.ListTreeResponseObject, error) {
@@ -128,5 +166,5 @@ func (h Files) ListTree(ctx context.Context, req api.ListTreeRequestObject) (api
 	if err != nil {
 		return nil, err
 	}
-	return api.ListTree200JSONResponse{Items: rest.List(f.Entries, fileOf), Truncated: f.Truncated}, nil
+	return api.ListTree200JSONResponse{Items: rest.List(f.Entries, fileOf), Truncated: f.Truncated, Copy: rest.NonZero(f.Copy)}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/workspaces/secretfiles"
+	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/snapshot"
 	"github.com/parawork/parawork/workspaces/stage"
 )
@@ -112,7 +112,7 @@ func (h Parts) TakeFiles(ctx context.Context, req api.TakeFilesRequestObject) (a
 func (h Parts) RenameFile(ctx context.Context, req api.RenameFileRequestObject) (api.RenameFileResponseObject, error) {
 	if secrets, err := h.cfg.Workspaces.SecretFiles.SecretFiles(ctx, req.Id); err != nil {
 		return nil, err
-	} else if secretfiles.HasSum(secrets, path.Clean(guest.DecodePath(req.Body.From)), "") {
+	} else if secretBelow(secrets, guest.DecodePath(req.Body.From)) {
 		return nil, errSecretFile
 	}
 	if err := h.keepFile(ctx, req.Id, req.Body.From); err != nil {
@@ -125,15 +125,31 @@ func (h Parts) RenameFile(ctx context.Context, req api.RenameFileRequestObject) 
 	return api.RenameFile200JSONResponse(fileOf(info)), nil
 }
 
+// secretBelow reports whether a secret's file is at or below a path: elsewhere its name would not tell that it is one.
+func secretBelow(secrets workspaces.SecretFiles, at string) bool {
+	at = path.Clean(at)
+	for name := range secrets.Paths {
+		if name == at || strings.HasPrefix(name, at+"/") {
+			return true
+		}
+	}
+	return false
+}
+
 // keepFile keeps all files of a workspace before one of them is written over or removed.
 func (h *group) keepFile(ctx context.Context, workspaceID, wire string) error {
+	_, err := h.keep(ctx, workspaceID, wire)
+	return err
+}
+
+// keep is keepFile, and returns the snapshot: the zero one where there is nothing to lose.
+func (h *group) keep(ctx context.Context, workspaceID, wire string) (snapshot.Snap, error) {
 	_, err := h.cfg.Files.Stat(ctx, workspaceID, wire)
 	if fault.Is(err, fault.NotFound) || fault.CodeOf(err) == "not_a_directory" {
-		return nil // there is nothing to lose; the write itself reports any other error
+		return snapshot.Snap{}, nil // the write itself reports any other error
 	}
 	if err != nil {
-		return err
+		return snapshot.Snap{}, err
 	}
-	_, err = h.cfg.Workspaces.Snapshots.Take(ctx, workspaceID, snapshot.Request{Kind: "kept", Reason: "edit", Title: wire, ActorID: rest.CallOf(ctx).Actor.User.ID})
-	return err
+	return h.cfg.Workspaces.Snapshots.Take(ctx, workspaceID, snapshot.Request{Kind: "kept", Reason: "edit", Title: wire, ActorID: rest.CallOf(ctx).Actor.User.ID})
 }

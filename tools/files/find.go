@@ -3,7 +3,6 @@ package files
 import (
 	"context"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/parawork/parawork/guest"
@@ -98,18 +97,16 @@ func (s *Service) grep(ctx context.Context, c tools.Caller, a grepArgs) (tools.R
 	}, "Nothing matches.")
 }
 
-// aroundMatch is a line or, of a long one, what is around its match. The ends of what the guest sent are left out of a longer line: a secret
-// that was cut there was not masked.
+// aroundMatch is a line or, of a long one, what is around its match.
 func aroundMatch(l guest.FoundLine) string {
-	if len(l.Text) <= maxFoundRow && !l.Cut {
-		return l.Text
-	}
-	from := max(min(l.At-maxFoundRow/5, len(l.Text)-maxFoundRow), 0)
-	text := strings.ToValidUTF8(l.Text[from:min(from+maxFoundRow, len(l.Text))], "")
-	if from > 0 {
+	text, _, before, after := secretfiles.Around(l, maxFoundRow)
+	if before {
 		text = "... " + text
 	}
-	return text + " [... the line is longer]"
+	if after {
+		text += " [... the line is longer]"
+	}
+	return text
 }
 
 // search searches in the sandbox. Files of secrets are left out, and values of secrets masked.
@@ -129,16 +126,10 @@ func (s *Service) search(ctx context.Context, c tools.Caller, at string, req gue
 	}
 	items := found.Items[:0]
 	for _, f := range found.Items {
-		if secretfiles.HasSum(k.secrets, path.Clean(guest.DecodePath(f.Path)), "") {
+		f, shown := secretfiles.Found(k.secrets, f)
+		if !shown {
 			found.Files, found.Matches = found.Files-1, found.Matches-f.Matches
 			continue
-		}
-		texts := make([]string, len(f.Lines))
-		for i, l := range f.Lines {
-			texts[i] = l.Text + "\n"
-		}
-		for i, t := range secretfiles.MaskedLines(k.secrets, texts) {
-			f.Lines[i].Text = strings.TrimSuffix(t, "\n")
 		}
 		items = append(items, f)
 	}

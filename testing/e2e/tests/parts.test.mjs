@@ -197,6 +197,91 @@ test("all files are browsed, not only the changed ones", part, async () => {
   assert.deepEqual(page.problems, []);
 });
 
+test("files are created, moved, uploaded and deleted, with a way back", part, async () => {
+  await sh(ws, "mkdir -p kit/deep built && printf 'one\\nNeedle here\\n' > kit/deep/found.ts && printf 'built/\\n' >> .gitignore && printf x > built/out.js");
+  await seen(ws, "kit/deep/found.ts");
+  await page.goto(`${instance.url}/${instance.team}/w/${ws.key}/edit`);
+  const tree = page.getByRole("tree", { name: "All files" });
+  const row = (name) => tree.getByRole("treeitem", { name });
+  await row(/built/).getByText("ignored by git").waitFor({ state: "attached" });
+
+  // A folder is moved by keyboard, and moved back.
+  await row(/^kit/).focus();
+  await page.keyboard.press("F2");
+  const naming = page.getByRole("dialog", { name: "Rename or move kit" });
+  await naming.getByLabel("Path in the workspace").fill(".git/kit");
+  await naming.getByText("Files of .git cannot be changed here.").waitFor();
+  assert.deepEqual(await axe(page), []);
+  await naming.getByLabel("Path in the workspace").fill("lib/kit");
+  await page.keyboard.press("Enter");
+  await row(/^lib/).waitFor();
+  assert.equal(await get(ws, "lib/kit/deep/found.ts"), "one\nNeedle here\n");
+  await page.getByRole("button", { name: "Undo" }).click();
+  await until("it is back", async () => (await get(ws, "kit/deep/found.ts")) !== undefined);
+
+  // A folder is deleted and restored; what git ignores is deleted only after a question.
+  await row(/^kit/).waitFor();
+  await row(/^kit/).focus();
+  await page.keyboard.press("Delete");
+  await page.getByText("Deleted kit", { exact: true }).waitFor();
+  assert.equal(await get(ws, "kit/deep/found.ts"), undefined);
+  await page.getByRole("button", { name: "Undo" }).click();
+  await page.getByText("Restored kit", { exact: true }).waitFor();
+  assert.equal(await get(ws, "kit/deep/found.ts"), "one\nNeedle here\n");
+  await row(/^built/).focus();
+  await page.keyboard.press("Delete");
+  const sure = page.getByRole("alertdialog", { name: "Delete built for good?" });
+  await sure.waitFor();
+  await sure.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("alertdialog").waitFor({ state: "detached" });
+  assert.equal(await get(ws, "built/out.js"), "x");
+
+  // The menu of a row, with a folder and a file that are made, files that are sent, an archive that is downloaded.
+  await row(/^kit/).click({ button: "right" });
+  await page.getByRole("menuitem", { name: "New folder…" }).waitFor();
+  assert.deepEqual(await axe(page), []);
+  await page.getByRole("menuitem", { name: "New folder…" }).click();
+  await page.getByRole("dialog", { name: "New folder" }).getByLabel("Path in the workspace").fill("kit/fresh");
+  await page.keyboard.press("Enter");
+  await row(/fresh/).waitFor();
+  await row(/fresh/).click({ button: "right" });
+  const chosen = page.waitForEvent("filechooser");
+  await page.getByRole("menuitem", { name: "Upload files…" }).click();
+  await (await chosen).setFiles([{ name: "sent.txt", mimeType: "text/plain", buffer: Buffer.from("sent\n") }]);
+  await page.getByText("Uploaded 1 file", { exact: true }).waitFor();
+  assert.equal(await get(ws, "kit/fresh/sent.txt"), "sent\n");
+  await row(/^kit/).click({ button: "right" });
+  const archive = page.waitForEvent("download");
+  await page.getByRole("menuitem", { name: /^Download/ }).click();
+  assert.equal((await archive).suggestedFilename(), "kit.zip");
+  assert.deepEqual(page.problems, []);
+});
+
+test("files are opened by name, and searched", part, async () => {
+  await page.goto(`${instance.url}/${instance.team}/w/${ws.key}/edit`);
+  await page.getByRole("tree", { name: "All files" }).waitFor();
+  await page.keyboard.press("Control+p");
+  const open = page.getByRole("dialog", { name: /^Open a file of/ });
+  await open.getByRole("combobox").fill("kdfound:2");
+  await open.getByRole("option", { name: /found\.ts/ }).waitFor();
+  assert.deepEqual(await axe(page), []);
+  await shot(page, "quick-open");
+  await page.keyboard.press("Enter");
+  await page.getByRole("textbox", { name: "Text of kit/deep/found.ts" }).getByText("Needle here").waitFor();
+
+  await page.keyboard.press("Control+Shift+f");
+  await page.getByRole("textbox", { name: "Search in files" }).fill("needle");
+  await page.getByText("1 line in 1 file", { exact: true }).waitFor();
+  assert.deepEqual(await axe(page), []);
+  await shot(page, "search-files");
+  await page.getByRole("textbox", { name: "Search in files" }).press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/goto=2/);
+  await page.getByRole("button", { name: "Match case" }).click();
+  await page.getByText("0 lines in 0 files", { exact: true }).waitFor();
+  assert.deepEqual(page.problems, []);
+});
+
 test("files of another workspace are taken, with a preview", part, async () => {
   await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=changes`);
   await page.getByRole("button", { name: "More: copy files, new file" }).click();

@@ -6458,6 +6458,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Download a folder as a zip archive
+         * @description At most 20,000 files and 2 GiB, else 413 `folder_too_large`. Links, secrets' files and files that contain a secret's value are left out and named in `LEFT-OUT.txt` of the archive.
+         */
+        get: operations["downloadFolder"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/edits": {
         parameters: {
             query?: never;
@@ -6584,8 +6606,55 @@ export interface paths {
         /** Write a file; creates parent folders */
         put: operations["writeFile"];
         post?: never;
-        /** Remove a file or an empty folder */
+        /**
+         * Remove a file or a folder
+         * @description The server takes a snapshot first, whose id is in `Snapshot-Id`: restoring the path from it undoes the removal. What no snapshot holds is refused with 409 `not_in_snapshots`, unless `unsaved` is true: files that git ignores, or that are too large; `details.files` names some. Links are removed, not followed.
+         */
         delete: operations["deleteFile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/find": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Search the lines of files (server-sent events)
+         * @description A `file` event (FoundFile) comes as soon as a file with matching lines was found, in no order; `end` (FindEnd) is the last. A search that fails later ends with an `error` event. Binary files, files of more than 16 MiB and secrets' files are left out, and secrets' values are masked. Disconnecting stops the search.
+         */
+        get: operations["findInFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/folders": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a folder with its parents
+         * @description Git keeps no empty folders, so neither do snapshots. It is created in the sandbox, which must run if it has a disk of its own.
+         */
+        post: operations["createFolder"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -6959,6 +7028,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/paths": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the paths of all files that git does not ignore
+         * @description At most 200,000, in order. The server keeps the list for a few seconds.
+         */
+        get: operations["listPaths"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/pause": {
         parameters: {
             query?: never;
@@ -7312,7 +7403,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Rename a file */
+        /**
+         * Rename or move a file, a link or a folder
+         * @description Missing folders on the way to the new path are created. Nothing is replaced: 409 file_exists. Links and folders are moved in the sandbox, which must run if it has a disk of its own.
+         */
         post: operations["renameFile"];
         delete?: never;
         options?: never;
@@ -9645,6 +9739,8 @@ export interface components {
         };
         File: {
             hash: string;
+            /** @description Git ignores it. Only listTree says so */
+            ignored?: boolean;
             link?: string;
             /** Format: int64 */
             mode: number;
@@ -9669,6 +9765,8 @@ export interface components {
             reason: string;
         };
         FileList: {
+            /** @description The sandbox does not run: these are the server's copies of its files, as last synced */
+            copy?: boolean;
             items: components["schemas"]["File"][];
             /** @description Always null */
             next_cursor: string | null;
@@ -9683,6 +9781,17 @@ export interface components {
             to: string;
             /** @description It is binary, a symbolic link, or too large to split */
             whole_only: boolean;
+        };
+        FindEnd: {
+            files: number;
+            matches: number;
+            /**
+             * @description Why not everything was searched: it took too long, there are too many files, or limit was reached
+             * @enum {string}
+             */
+            partial: "" | "time" | "files" | "limit";
+            /** @description Files too large to be searched */
+            skipped: number;
         };
         Folder: {
             breadcrumbs: components["schemas"]["FolderEntry"][];
@@ -9713,6 +9822,20 @@ export interface components {
         };
         ForgotPassword: {
             email: string;
+        };
+        /** @description A file with lines that match */
+        FoundFile: {
+            lines: components["schemas"]["FoundLine"][];
+            /** @description Lines that match, also those left out */
+            matches: number;
+            path: string;
+        };
+        FoundLine: {
+            /** @description Where in text the first match begins; in UTF-16 units as JavaScript counts */
+            at: number;
+            line: number;
+            /** @description The line or what is around its first match */
+            text: string;
         };
         FreedDisk: {
             /** Format: int64 */
@@ -11072,6 +11195,10 @@ export interface components {
              */
             side?: "old" | "new";
         };
+        NewFolder: {
+            /** @description Relative to the worktree's root */
+            path: string;
+        };
         NewImageBuild: {
             /** @description Path of a Dockerfile or devcontainer.json in the repository; default is the project's chosen one */
             source?: string;
@@ -11583,6 +11710,11 @@ export interface components {
             /** @description Keep the API tokens; otherwise they end with the old password */
             keep_tokens?: boolean;
             new_password: string;
+        };
+        PathList: {
+            items: string[];
+            /** @description There are more */
+            truncated: boolean;
         };
         PaymentWay: {
             /** @description The team has a subscription; the page changes it */
@@ -25652,6 +25784,34 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    downloadFolder: {
+        parameters: {
+            query?: {
+                /** @description Also files that git ignores */
+                ignored?: boolean;
+                /** @description Without it, the root */
+                path?: string;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listEdits: {
         parameters: {
             query?: {
@@ -25859,6 +26019,10 @@ export interface operations {
             query: {
                 /** @description Relative to the worktree's root */
                 path: components["parameters"]["FilePath"];
+                /** @description A folder with everything in it; without it a folder must be empty */
+                recursive?: boolean;
+                /** @description Also what no snapshot holds */
+                unsaved?: boolean;
             };
             header?: {
                 /** @description "<sha256>" of the removed file; 412 file_changed if the file has changed */
@@ -25874,9 +26038,77 @@ export interface operations {
             /** @description Removed */
             204: {
                 headers: {
+                    /** @description The snapshot that was taken first */
+                    "Snapshot-Id"?: string;
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    findInFiles: {
+        parameters: {
+            query: {
+                /** @description Match case */
+                case?: boolean;
+                /** @description Only files that it matches, such as *.go or src/**\/*.{ts,tsx} */
+                glob?: string;
+                /** @description Also files that git ignores */
+                ignored?: boolean;
+                /** @description Matching lines */
+                limit?: number;
+                /** @description Only this folder or file */
+                path?: string;
+                q: string;
+                /** @description q is a regular expression (RE2) */
+                regex?: boolean;
+                /** @description Match whole words */
+                word?: boolean;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createFolder: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewFolder"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["File"];
+                };
             };
             default: components["responses"]["Problem"];
         };
@@ -26456,6 +26688,39 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["FileParts"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listPaths: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Paths */
+            200: {
+                headers: {
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PathList"];
+                };
+            };
+            /** @description As before */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };

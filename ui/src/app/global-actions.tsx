@@ -10,6 +10,7 @@ import { grouped } from "@/workspaces/groups";
 
 const loadPalette = () => import("./palette");
 const Palette = lazy(loadPalette);
+const QuickOpen = lazy(() => import("@/files/quick-open"));
 const HelpSheet = lazy(() => import("./help-sheet"));
 
 /** The actions that work everywhere, the palette and the help sheet. */
@@ -17,7 +18,7 @@ export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
   const team = useTeam();
   const navigate = useNavigate();
   const { key } = useParams({ strict: false });
-  const [open, setOpen] = useState<"palette" | "help" | "">("");
+  const [open, setOpen] = useState<"palette" | "help" | "files" | "">("");
   const list = useQuery(workspacesQuery(team.slug));
   const params = { team: team.slug };
 
@@ -36,7 +37,22 @@ export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
   };
   const needy = order.filter((i) => i.standing.group === "needs" || i.standing.group === "stuck");
 
+  const here = key ? list.data?.find((w) => w.key === key) : undefined;
+
   useAction("palette", () => setOpen("palette"));
+  // Without a workspace the key finds what there is otherwise: the browser would print the page.
+  useAction("files.quick", () => setOpen(here ? "files" : "palette"));
+  useAction(
+    "files.find",
+    () =>
+      here &&
+      void navigate({
+        to: "/$team/w/$key/edit",
+        params: { ...params, key: here.key },
+        search: (s: { path?: string }) => ({ path: s.path, find: true as const }),
+      }),
+    Boolean(here),
+  );
   useAction("palette.terminal", () => setOpen("palette"));
   useAction("help", () => setOpen("help"));
   useAction("sidebar", onSidebar);
@@ -85,6 +101,7 @@ export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
   return (
     <Suspense>
       {open === "palette" && <Palette onClose={() => setOpen("")} />}
+      {open === "files" && here && <QuickOpen workspace={here} onClose={() => setOpen("")} />}
       {open === "help" && <HelpSheet onClose={() => setOpen("")} />}
     </Suspense>
   );

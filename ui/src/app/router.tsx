@@ -179,8 +179,9 @@ const workspaceRoute = createRoute({
 const editRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/w/$key/edit",
-  validateSearch: (s: Record<string, unknown>): { path?: string; naming?: true; goto?: string } => ({
+  validateSearch: (s: Record<string, unknown>): { path?: string; naming?: true; goto?: string; find?: true } => ({
     path: text(s.path),
+    find: s.find === true || undefined,
     naming: s.naming === true || undefined,
     goto: text(s.goto), // line:character, from 1
   }),

@@ -1,13 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
+import { Suspense, useEffect, useRef, useState } from "react";
 import { apiUrl, type Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
+import { changesQuery } from "@/api/queries";
 import { type FilesHandle, FilesPane } from "@/files/pane";
+import { opened } from "@/files/recent";
 import { foldersOf } from "@/files/rows";
 import { splitPath, visible } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
 import { Button, buttonClass } from "@/kit/button";
+import { lazy } from "@/kit/part";
 import { Empty, Failure, Skeleton } from "@/kit/states";
 import { useMedia } from "@/kit/use-media";
 import { isBoolean, recall, remember } from "@/state/remember";
@@ -18,12 +21,16 @@ import { Bar, NameForm, type Tree } from "./bar";
 import { address, load, NotText } from "./file";
 import { Editor } from "./text";
 
+// The search is seldom wanted at first.
+const SearchPane = lazy(() => import("@/files/search").then((m) => ({ default: m.SearchPane })));
+
 const route = getRouteApi("/$team/w/$key/edit");
 
 /** The files of a workspace, and one of them, edited in the browser while its agent works. */
 export function EditorScreen() {
   const { key } = route.useParams();
-  const { path } = route.useSearch();
+  const search = route.useSearch();
+  const { path } = search;
   const team = useTeam();
   const found = useWorkspaceByKey(team.slug, key);
   useTitle(path ? visible(path) : `Files of ${found.workspace?.name ?? key}`);
@@ -33,12 +40,22 @@ export function EditorScreen() {
       <Failure className="m-4" what="The workspace could not be loaded." error={found.error} retry={found.retry} />
     );
   if (!w) return <Skeleton rows={5} label="Loading the workspace" />;
-  return <Files key={w.id} workspace={w} />;
+  return <FilesTab key={w.id} workspace={w} at={search} />;
 }
 
-/** The file tree next to the open file; on a phone only one of them. */
-function Files({ workspace: w }: { workspace: Workspace }) {
-  const { path, naming, goto } = route.useSearch();
+/** What is open in the files of a workspace. */
+export interface FilesAt {
+  path?: string;
+  /** A new file is being named. */
+  naming?: true;
+  /** line:character, from 1. */
+  goto?: string;
+  /** The search in files is shown in the place of the tree. */
+  find?: true;
+}
+
+/** The file tree next to the open file; where there is little room only one of them. */
+export function FilesTab({ workspace: w, at: { path, naming, goto, find } }: { workspace: Workspace; at: FilesAt }) {
   const team = useTeam();
   const navigate = useNavigate();
   const wide = useMedia("(min-width: 768px)");
@@ -46,21 +63,24 @@ function Files({ workspace: w }: { workspace: Workspace }) {
   const [open, setOpen] = useState<ReadonlySet<string>>(() => new Set());
   const [last, setLast] = useState(path);
   const pane = useRef<FilesHandle>(null);
+  const changes = useQuery(changesQuery(w.id));
   // The folders of the file that is opened are open.
   useEffect(() => {
     if (!path) return;
     setLast(path);
+    opened(w.id, path);
     setOpen((old) => (foldersOf(path).every((f) => old.has(f)) ? old : new Set([...old, ...foldersOf(path)])));
-  }, [path]);
+  }, [path, w.id]);
   const show = (on: boolean) => {
     remember("editor.files", on);
     setShown(on);
   };
-  const to = (search: { path?: string }) =>
+  const to = (search: FilesAt) =>
     void navigate({ to: "/$team/w/$key/edit", params: { team: team.slug, key: w.key }, search });
-  const listing = wide ? shown || (!path && !naming) : !path && !naming;
+  const listing = find || (wide ? shown || (!path && !naming) : !path && !naming);
   useAction("files.open", () => {
-    if (!listing) wide ? show(true) : to({});
+    if (find) to({ path });
+    else if (!listing) wide ? show(true) : to({});
     requestAnimationFrame(() => pane.current?.find());
   });
   const tree: Tree = {
@@ -72,21 +92,32 @@ function Files({ workspace: w }: { workspace: Workspace }) {
     <div className="flex h-full min-h-0">
       {listing && (
         <div className={wide ? "w-72 shrink-0 border-r border-hairline xl:w-80" : "min-w-0 flex-1"}>
-          <FilesPane
-            ref={pane}
-            workspace={w}
-            current={path ?? last}
-            open={open}
-            onToggle={(folder, on) =>
-              setOpen((old) => {
-                const next = new Set(old);
-                on ? next.add(folder) : next.delete(folder);
-                return next;
-              })
-            }
-            onOpen={(next) => to({ path: next })}
-            ready={!path && !naming}
-          />
+          {find ? (
+            <Suspense fallback={<Skeleton rows={4} label="Loading the search" />}>
+              <SearchPane
+                workspace={w}
+                changed={changes.data?.items.length ?? 0}
+                current={path}
+                onOpen={(next, goto) => to({ path: next, goto, find: wide || undefined })}
+              />
+            </Suspense>
+          ) : (
+            <FilesPane
+              ref={pane}
+              workspace={w}
+              current={path ?? last}
+              open={open}
+              onToggle={(folder, on) =>
+                setOpen((old) => {
+                  const next = new Set(old);
+                  on ? next.add(folder) : next.delete(folder);
+                  return next;
+                })
+              }
+              onOpen={(next) => to(next ? { path: next } : {})}
+              ready={!path && !naming}
+            />
+          )}
         </div>
       )}
       {(wide || !listing) && (

@@ -1,17 +1,44 @@
-import { type KeyboardEvent, type Ref, useEffect, useImperativeHandle, useMemo, useRef, useState } from "react";
+import {
+  type DragEvent,
+  type KeyboardEvent,
+  type MouseEvent,
+  type Ref,
+  Suspense,
+  useDeferredValue,
+  useEffect,
+  useImperativeHandle,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import type { Workspace } from "@/api/client";
 import { tell } from "@/api/problem";
 import { bytes, count, visible } from "@/format/text";
 import { IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
+import { lazy } from "@/kit/part";
 import { Empty, Failure, Skeleton } from "@/kit/states";
+import { useTeam } from "@/state/team";
+import { inside, parentOf, uploadsOf, useFileActs } from "./acts";
 import { treeMove } from "./move";
-import { type FilesRow, filesRows } from "./rows";
+import type { Naming } from "./name-dialog";
+import { usePaths } from "./paths";
+import type { MenuTarget } from "./row-menu";
+import { type FilesRow, filesRows, listingsOf } from "./rows";
 import { Status } from "./status";
 import { FilesSwitch } from "./switch";
 import { FilterField, FolderName, Tree, TreeItem, useTree } from "./tree";
 import { useFiles } from "./use-files";
+
+const RowMenu = lazy(() => import("./row-menu"));
+const NameDialog = lazy(() => import("./name-dialog"));
+
+/** At most so many files that fit the filter are shown. */
+const MOST_FILTERED = 1000;
+
+/** What a row that is dragged carries: its path. */
+const ROW = "application/x-parawork-path";
 
 export interface FilesHandle {
   /** Puts the cursor into the filter. */
@@ -26,16 +53,28 @@ interface Props {
   /** The open folders, which outlive the pane. */
   open: ReadonlySet<string>;
   onToggle: (folder: string, open: boolean) => void;
-  onOpen: (path: string) => void;
+  /** Opens a file, or with nothing named closes the one that is open. */
+  onOpen: (path?: string) => void;
   /** Nothing else is to be typed into: the filter has the cursor. */
   ready: boolean;
 }
 
 /** All files of a workspace as a tree; a folder is read when it is opened. */
 export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, ready }: Props) {
-  const { listings, marks, changed, refresh, busy } = useFiles(w.id, open);
+  const { listings, marks, changed, copy, refresh, busy } = useFiles(w.id, open);
+  const can = useTeam().can("workspace.edit");
   const [filter, setFilter] = useState("");
-  const rows = useMemo(() => filesRows(listings, open, marks, filter), [listings, open, marks, filter]);
+  // All files are filtered, wherever they are; while their list is not there, those of the folders that were opened.
+  const wanted = useDeferredValue(filter.trim());
+  const { found } = usePaths(w.id, wanted, MOST_FILTERED, true);
+  const filtered = useMemo(() => (found ? listingsOf(found.items.map((i) => i.path)) : undefined), [found]);
+  const rows = useMemo(
+    () =>
+      filtered && filter.trim()
+        ? filesRows(filtered, new Set(filtered.keys()), marks)
+        : filesRows(listings, open, marks, filter),
+    [filtered, listings, open, marks, filter],
+  );
   const tree = useTree(rows, current);
   const { scroller, look, scrollTo, chosen, at, setActive, focusRow } = tree;
   const field = useRef<HTMLInputElement>(null);
@@ -63,6 +102,70 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
     setFilter(to);
   };
 
+  const acts = useFileActs(w.id);
+  const [menu, setMenu] = useState<MenuTarget>();
+  const [naming, setNaming] = useState<Naming>();
+  const picker = useRef<HTMLInputElement>(null);
+  const [over, setOver] = useState<string>();
+  const moved = async (from: string, to: string) => {
+    if (!(await acts.move(from, to)) || !current) return;
+    if (current === from) onOpen(to);
+    else if (current.startsWith(`${from}/`)) onOpen(to + current.slice(from.length));
+  };
+  const remove = async (row: FilesRow) => {
+    if ((await acts.remove(row.path, row.kind === "folder")) && current)
+      if (current === row.path || current.startsWith(`${row.path}/`)) onOpen();
+  };
+  const does = {
+    open: onOpen,
+    newFile: (folder: string) =>
+      setNaming({ title: "New file", action: "Create", start: inside(folder, ""), onName: onOpen }),
+    newFolder: (folder: string) =>
+      setNaming({
+        title: "New folder",
+        about: "Git keeps no empty folders: neither do snapshots.",
+        action: "Create",
+        start: inside(folder, ""),
+        onName: (path) => void acts.makeFolder(path).then((made) => made && onToggle(path, true)),
+      }),
+    upload: (folder: string, whole: boolean) => {
+      const input = picker.current;
+      if (!input) return;
+      input.webkitdirectory = whole;
+      input.dataset.folder = folder;
+      input.click();
+    },
+    rename: (row: FilesRow) =>
+      setNaming({
+        title: `Rename or move ${visible(row.name)}`,
+        about: "Folders on the way to a new path are created.",
+        action: "Rename",
+        start: row.path,
+        onName: (to) => void moved(row.path, to),
+      }),
+    remove: (row: FilesRow) => void remove(row),
+  };
+  const menuAt = (row: FilesRow | undefined, e: MouseEvent | KeyboardEvent) => {
+    e.preventDefault();
+    const box = e.currentTarget.getBoundingClientRect();
+    const pointed = "clientX" in e && (e.clientX > 0 || e.clientY > 0);
+    setMenu({ row, at: pointed ? { x: e.clientX, y: e.clientY } : { x: box.left + 24, y: box.top + 24 } });
+  };
+  const folderAt = (e: DragEvent) =>
+    (e.target as HTMLElement).closest<HTMLElement>("[data-folder]")?.dataset.folder ?? "";
+  const dragged = (e: DragEvent) =>
+    can && (e.dataTransfer.types.includes("Files") || e.dataTransfer.types.includes(ROW));
+  const onDrop = async (e: DragEvent) => {
+    if (!dragged(e)) return;
+    e.preventDefault();
+    setOver(undefined);
+    const folder = folderAt(e);
+    const from = e.dataTransfer.getData(ROW);
+    if (!from) return acts.upload(await uploadsOf(e.dataTransfer, folder));
+    const to = inside(folder, from.slice(from.lastIndexOf("/") + 1));
+    if (to !== from && !`${to}/`.startsWith(`${from}/`)) await moved(from, to);
+  };
+
   const use = (row: FilesRow) => {
     if (row.kind === "folder") {
       onToggle(row.path, filter ? true : !row.open);
@@ -83,7 +186,12 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
     if (move === "use") use(row);
     else if (move && "to" in move) focusRow(move.to);
     else if (move) onToggle(row.path, move.open);
-    else if (e.key.length === 1 && e.key !== " ") {
+    else if (row.kind !== "note" && can && e.key === "F2") does.rename(row);
+    else if (row.kind !== "note" && can && e.key === "Delete") does.remove(row);
+    else if (e.key === "ContextMenu" || (e.shiftKey && e.key === "F10")) {
+      const item = (e.target as HTMLElement).getBoundingClientRect();
+      setMenu({ row, at: { x: item.left + 24, y: item.bottom } });
+    } else if (e.key.length === 1 && e.key !== " ") {
       field.current?.focus(); // what is typed goes into the filter
       e.stopPropagation();
       return;
@@ -102,6 +210,15 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
     e.stopPropagation();
   };
 
+  const more = (
+    <IconButton
+      label="File actions: new, upload, download, rename, delete"
+      aria-haspopup="menu"
+      onClick={() => setMenu({ row: rows.find((r) => r.path === chosen) })}
+    >
+      <Icon name="more" size={14} />
+    </IconButton>
+  );
   const root = listings.get("");
   const top = rows[0];
   return (
@@ -112,8 +229,58 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
         <IconButton label="Refresh" aria-busy={busy || undefined} onClick={() => refresh()}>
           <Icon name="refresh" size={14} />
         </IconButton>
+        {menu && !menu.at ? (
+          <Suspense fallback={more}>
+            <RowMenu
+              {...{ workspace: w.id, target: menu, can, does }}
+              trigger={more}
+              onClose={() => setMenu(undefined)}
+            />
+          </Suspense>
+        ) : (
+          more
+        )}
+        <input
+          ref={picker}
+          type="file"
+          multiple
+          hidden
+          aria-label="Files to upload"
+          onChange={(e) => {
+            const folder = e.target.dataset.folder ?? "";
+            const files = [...(e.target.files ?? [])];
+            void acts.upload(
+              files.map((file) => ({ path: inside(folder, file.webkitRelativePath || file.name), file })),
+            );
+            e.target.value = "";
+          }}
+        />
       </div>
-      <div ref={scroller} onScroll={look} className="min-h-0 flex-1 overflow-y-auto">
+      {copy && (
+        <p role="note" className="border-b border-hairline bg-bg2 px-3 py-1.5 text-meta text-fg2">
+          The sandbox is not running. These are its files as last synced, without those git ignores. Start the workspace
+          to create or move folders.
+        </p>
+      )}
+      {found && filter.trim() && found.total > found.items.length && (
+        <p role="status" className="border-b border-hairline px-3 py-1 text-meta text-fg3">
+          The best {count(found.items.length)} of {count(found.total)} files are shown.
+        </p>
+      )}
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: the tree inside has the keys, this is where files are dropped */}
+      <div
+        ref={scroller}
+        onScroll={look}
+        onContextMenu={(e) => menuAt(undefined, e)}
+        onDragOver={(e) => {
+          if (!dragged(e)) return;
+          e.preventDefault();
+          setOver(folderAt(e));
+        }}
+        onDragLeave={() => setOver(undefined)}
+        onDrop={(e) => void onDrop(e)}
+        className={cx("min-h-0 flex-1 overflow-y-auto", over === "" && "outline-2 -outline-offset-2 outline-accent")}
+      >
         {!root?.items ? (
           root?.error ? (
             <Failure
@@ -129,7 +296,7 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
           <Empty title="No files">Files appear here as the agent writes them.</Empty>
         ) : rows.length === 0 ? (
           <p role="status" className="p-3 text-fg3">
-            No file matches in the folders you opened. Open more folders to search them.
+            No file matches.
           </p>
         ) : (
           <Tree label="All files" rows={rows} tree={tree} onKeyDown={onKeyDown}>
@@ -143,6 +310,17 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
                 clickable={row.kind !== "note" || row.note === "failed"}
                 onActive={setActive}
                 onUse={() => use(row)}
+                extra={{
+                  "data-folder": folderOf(row),
+                  draggable: can && row.kind !== "note",
+                  onDragStart: (e) => e.dataTransfer.setData(ROW, row.path),
+                  onContextMenu: (e) => {
+                    e.stopPropagation();
+                    setActive(row.path);
+                    menuAt(row, e);
+                  },
+                  className: cx(row.kind === "folder" && over === row.path && "outline-2 outline-accent"),
+                }}
               >
                 <RowText row={row} />
               </TreeItem>
@@ -150,16 +328,37 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
           </Tree>
         )}
       </div>
+      <Suspense>
+        {menu?.at && (
+          <RowMenu
+            {...{ workspace: w.id, target: menu, can, does }}
+            key={`${menu.at.x} ${menu.at.y}`}
+            onClose={() => {
+              setMenu(undefined);
+              focusRow(at);
+            }}
+          />
+        )}
+        {naming && <NameDialog naming={naming} onClose={() => setNaming(undefined)} />}
+      </Suspense>
     </div>
   );
 }
+
+/** The folder that a row stands for, or is in. */
+const folderOf = (row: FilesRow) =>
+  row.kind === "folder" ? row.path : row.kind === "note" ? row.path.slice(0, -1) : parentOf(row.path);
+
+/** Of what git ignores: its words are read as well as others, but stand back. */
+const DIM = "text-fg3 italic";
 
 function RowText({ row }: { row: FilesRow }) {
   switch (row.kind) {
     case "folder":
       return (
         <>
-          <FolderName name={row.name} open={row.open} />
+          <FolderName name={row.name} open={row.open} className={row.ignored ? DIM : undefined} />
+          {row.ignored && <span className="sr-only">ignored by git</span>}
           {row.changed && (
             <span className="w-3 shrink-0 text-center text-accent">
               <span aria-hidden>•</span>
@@ -172,8 +371,9 @@ function RowText({ row }: { row: FilesRow }) {
       return (
         <>
           <span className="w-3 shrink-0" />
-          <span className="min-w-0 flex-1 truncate">
+          <span className={cx("min-w-0 flex-1 truncate", row.entry.ignored && DIM)}>
             {visible(row.name)}
+            {row.entry.ignored && <span className="sr-only"> ignored by git</span>}
             {row.entry.link !== undefined && <span className="text-fg3"> → {visible(row.entry.link)}</span>}
           </span>
           {row.status && <Status file={{ status: row.status }} />}

@@ -1,6 +1,6 @@
 import type { Change, Schemas } from "@/api/client";
 
-export type Entry = Pick<Schemas["File"], "path" | "name" | "type" | "size" | "link">;
+export type Entry = Pick<Schemas["File"], "path" | "name" | "type" | "size" | "link" | "ignored">;
 
 /** What is known of a folder; neither items nor error: it is being read. */
 export interface Listing {
@@ -17,7 +17,7 @@ export type FilesRow = {
   size: number;
   at: number;
 } & (
-  | { kind: "folder"; open: boolean; changed: boolean }
+  | { kind: "folder"; open: boolean; changed: boolean; ignored?: boolean }
   | { kind: "file"; entry: Entry; status: string | undefined }
   | { kind: "note"; note: "loading" | "empty" | "truncated" | "failed"; shown: number; error?: unknown }
 );
@@ -44,6 +44,22 @@ export function marksOf(changes: readonly Pick<Change, "path" | "old_path" | "st
 export function foldersOf(path: string): string[] {
   const out: string[] = [];
   for (let i = path.indexOf("/"); i > 0; i = path.indexOf("/", i + 1)) out.push(path.slice(0, i));
+  return out;
+}
+
+/** Listings of nothing but some files, with the folders they are in: those of a filter. */
+export function listingsOf(paths: readonly string[]): Map<string, Listing> {
+  const out = new Map<string, { items: Entry[] }>([["", { items: [] }]]);
+  const add = (path: string, type: Entry["type"]) => {
+    const cut = path.lastIndexOf("/");
+    const folder = path.slice(0, Math.max(0, cut));
+    if (!out.has(folder)) {
+      out.set(folder, { items: [] });
+      add(folder, "dir");
+    }
+    out.get(folder)!.items.push({ path, name: path.slice(cut + 1), type, size: 0 });
+  };
+  for (const path of paths) add(path, "file");
   return out;
 }
 
@@ -101,10 +117,10 @@ export function filesRows(
     const size = found.length + files.length + cut;
     if (size === 0) return wanted ? [] : [note("empty")];
     const out: FilesRow[] = [];
-    found.forEach(({ entry: { path: at, name }, inside }, i) => {
+    found.forEach(({ entry: { path: at, name, ignored }, inside }, i) => {
       const isOpen = wanted ? inside.length > 0 : open.has(at);
       const changed = marks.folders.has(at);
-      out.push({ kind: "folder", path: at, name, depth, open: isOpen, changed, size, at: i + 1 });
+      out.push({ kind: "folder", path: at, name, depth, open: isOpen, changed, ignored, size, at: i + 1 });
       for (const row of wanted ? inside : isOpen ? write(at, depth + 1) : []) out.push(row);
     });
     files.forEach((entry, i) => {

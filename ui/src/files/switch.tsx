@@ -6,7 +6,7 @@ import { useTeam } from "@/state/team";
 const TAB =
   "-mb-px flex min-h-10 items-center gap-1.5 border-b-2 border-transparent whitespace-nowrap text-fg2 -outline-offset-2 hover:text-fg aria-[current=page]:border-accent aria-[current=page]:text-fg pointer-coarse:min-h-11";
 
-/** Above a tree of files: the changed ones, or all. */
+/** Above files: the changed ones, all, or a search in them. */
 export function FilesSwitch({
   workspace: w,
   on,
@@ -14,7 +14,7 @@ export function FilesSwitch({
   path,
 }: {
   workspace: Workspace;
-  on: "changed" | "all";
+  on: "changed" | "all" | "find";
   changed: number;
   /** The file that is open: it stays so on the other side. */
   path?: string;
@@ -36,12 +36,24 @@ export function FilesSwitch({
       <Link
         to="/$team/w/$key/edit"
         params={params}
-        search={(s) => (on === "all" ? s : {})}
+        search={(s) => (on === "all" ? s : on === "find" ? { ...s, find: undefined } : {})}
         preload={false}
         aria-current={current(on === "all")}
         className={TAB}
       >
         All files
+      </Link>
+      <Link
+        to="/$team/w/$key/edit"
+        params={params}
+        search={(s) =>
+          on === "find" ? s : on === "all" ? { ...s, find: true as const } : { path, find: true as const }
+        }
+        preload={false}
+        aria-current={current(on === "find")}
+        className={TAB}
+      >
+        Search
       </Link>
     </nav>
   );

@@ -1,4 +1,4 @@
-import { type KeyboardEvent, type ReactNode, type Ref, useMemo, useState } from "react";
+import { type HTMLAttributes, type KeyboardEvent, type ReactNode, type Ref, useMemo, useState } from "react";
 import { visible } from "@/format/text";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
@@ -85,6 +85,8 @@ interface ItemProps extends RowPlace {
   clickable?: boolean;
   onActive: (path: string) => void;
   onUse: () => void;
+  /** What else the row answers to, such as dragging. */
+  extra?: HTMLAttributes<HTMLDivElement> & { "data-folder"?: string };
   children: ReactNode;
 }
 
@@ -99,11 +101,13 @@ export function TreeItem({
   clickable = true,
   onActive,
   onUse,
+  extra,
   children,
 }: ItemProps) {
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the tree hears the keys of all its rows
     <div
+      {...extra}
       role="treeitem"
       aria-level={row.depth + 1}
       aria-setsize={row.size}
@@ -118,6 +122,7 @@ export function TreeItem({
         "absolute inset-x-0 flex items-center gap-1.5 pr-3 -outline-offset-2 [contain:layout_style] hover:bg-bg2",
         clickable && "cursor-pointer",
         current && "bg-bg3",
+        extra?.className,
       )}
       style={{ top, height, paddingLeft: 8 + Math.min(row.depth, 12) * 12 }}
     >

@@ -11,6 +11,8 @@ interface Files {
   listings: ReadonlyMap<string, Listing>;
   marks: Marks;
   changed: number;
+  /** They are the server's copy: the sandbox does not run. */
+  copy: boolean;
   /** Reads a folder again, or with nothing named all that are shown. */
   refresh: (folder?: string) => void;
   busy: boolean;
@@ -33,10 +35,11 @@ export function useFiles(workspace: string, open: ReadonlySet<string>): Files {
         ]),
       ),
       busy: results.some((r) => r.isFetching),
+      copy: results.some((r) => r.data?.copy),
     }),
     [folders],
   );
-  const { listings, busy } = useQueries({ queries: folders.map((f) => treeQuery(workspace, f)), combine });
+  const { listings, busy, copy } = useQueries({ queries: folders.map((f) => treeQuery(workspace, f)), combine });
 
   const changes = useQuery(changesQuery(workspace));
   const items = changes.data?.items;
@@ -66,5 +69,5 @@ export function useFiles(workspace: string, open: ReadonlySet<string>): Files {
       ),
     [client, workspace],
   );
-  return { listings, marks, changed: items?.length ?? 0, refresh, busy };
+  return { listings, marks, changed: items?.length ?? 0, copy, refresh, busy };
 }
