@@ -56,7 +56,7 @@ func TestFaults(t *testing.T) {
 		s := boxlitetest.New(t, true)
 		key := s.Key()
 		breaks := func(k boxlitetest.Knobs) func() { return func() { s.Set(k) } }
-		return executortest.Service{Left: s.Boxes, Restart: s.Restart, Disks: s.Dir(), Lose: breaks(boxlitetest.Knobs{LoseCreates: 1}),
+		return executortest.Service{Left: s.Boxes, Restart: s.Restart, Disks: s.Dir(), Lose: breaks(boxlitetest.Knobs{LoseCreates: 1}), Down: breaks(boxlitetest.Knobs{Down: true}),
 			Executor: func(t *testing.T, dir string, now func() time.Time) executors.Executor {
 				return newAt(t, s, key, dir, now)
 			},

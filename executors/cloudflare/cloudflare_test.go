@@ -53,7 +53,7 @@ func TestFaults(t *testing.T) {
 		s := cloudflaretest.New(t)
 		key := s.Key()
 		breaks := func(k cloudflaretest.Knobs) func() { return func() { s.Set(k) } }
-		return executortest.Service{Left: s.Names, Disks: s.Dir(), Lose: breaks(cloudflaretest.Knobs{LoseCreates: 1}),
+		return executortest.Service{Left: s.Names, Disks: s.Dir(), Lose: breaks(cloudflaretest.Knobs{LoseCreates: 1}), Down: breaks(cloudflaretest.Knobs{Down: true}),
 			Executor: func(t *testing.T, dir string, now func() time.Time) executors.Executor {
 				return newAt(t, cloudflare.Settings{URL: s.URL(), APIKey: key}, dir, now)
 			},

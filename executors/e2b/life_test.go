@@ -164,7 +164,7 @@ func TestFaults(t *testing.T) {
 			}
 			return ids
 		}
-		return executortest.Service{Disks: dir, Left: left, Lose: func() { s.LoseCreateAnswers(1) },
+		return executortest.Service{Disks: dir, Left: left, Lose: func() { s.LoseCreateAnswers(1) }, Down: s.Outage,
 			Executor: func(t *testing.T, dir string, now func() time.Time) executors.Executor {
 				return newExecutor(t, s, dir, func(c *e2b.Config) {
 					c.Now, c.Settings = now, func(context.Context) (e2b.Settings, error) { return set, nil }

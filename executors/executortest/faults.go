@@ -30,9 +30,10 @@ type Service struct {
 	Refuse   map[string]func()         // has creations be refused, by the reason that people are told
 	Ends     map[string]End            // how sandboxes end by themselves
 	Restart  func()                    // starts the service again. Sandboxes may have to be found again
+	Down     func()                    // has the service answer nobody
 	Cut      func(time.Duration)       // has every stream be cut when it has been open for so long; 0 = no more
 	CutNow   func()                    // cuts every stream that is open, where Cut is nil; nil = the server's ends are closed
-	Heal     func()                    // ends what Lose, Refuse and Cut began
+	Heal     func()                    // ends what Lose, Refuse, Down and Cut began
 	Disks    string                    // a folder of this machine below which the disks of all sandboxes are, which have not been made yet
 	Root     func(t *testing.T) string // as Config.Root
 }
@@ -65,6 +66,7 @@ func Faults(t *testing.T, open func(*testing.T) Service) {
 	row("streams are cut again and again", nil, cutStreams)
 	row("clocks differ", nil, skewed)
 	row("many creations at once", nil, many)
+	row("the service is down at an end", func(s Service) bool { return s.Down != nil }, hour)
 	row("the disk inside is full", func(s Service) bool { return s.Disks != "" }, fullDisk)
 }
 

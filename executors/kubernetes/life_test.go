@@ -79,6 +79,7 @@ func TestFaults(t *testing.T) {
 		s := newServer(t, kubetest.Config{Dir: dir})
 		usual, token := settings(s), s.Token()
 		return executortest.Service{Disks: dir, Left: func() []string { return append(s.Pods(), s.Claims()...) }, Lose: func() { s.LoseCreateAnswers(1) },
+			Down: func() { s.Fail(kubetest.Fault{Times: -1, Status: 503}) },
 			Executor: func(t *testing.T, dir string, now func() time.Time) executors.Executor {
 				return newAt(t, func() kubernetes.Settings { return usual }, dir, now)
 			},

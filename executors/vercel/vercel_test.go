@@ -58,7 +58,7 @@ func TestFaults(t *testing.T) {
 		s := verceltest.New(t, true)
 		set := settings(s)
 		breaks := func(k verceltest.Knobs) func() { return func() { s.Set(k) } }
-		return executortest.Service{Left: s.Boxes, Disks: s.Dir(), Lose: breaks(verceltest.Knobs{LoseCreates: 1}),
+		return executortest.Service{Left: s.Boxes, Disks: s.Dir(), Lose: breaks(verceltest.Knobs{LoseCreates: 1}), Down: breaks(verceltest.Knobs{Down: true}),
 			Executor: func(t *testing.T, dir string, now func() time.Time) executors.Executor {
 				return newAt(t, set, dir, now)
 			},

@@ -245,7 +245,11 @@ type pipe struct {
 
 // Pipe starts a program whose input and output it is, by way of a terminal that changes nothing.
 func (b *Box) Pipe(argv ...string) (io.ReadWriteCloser, error) {
-	p, err := b.Start(append([]string{"/bin/sh", "-c", `stty raw -echo; exec "$@"`, "pipe"}, argv...)...)
+	argv = append([]string{"/bin/sh", "-c", `stty raw -echo; exec "$@"`, "pipe"}, argv...)
+	p, err := b.Start(argv...)
+	if err != nil { // the connection that it was sent on may have been closed just then
+		p, err = b.Start(argv...)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -139,7 +139,7 @@ func container(r *rig) (place, error) {
 		return place{}, err
 	}
 	r.close(ex)
-	return place{ex: ex, root: r.worktree(true), bare: engine{d.Host}}, nil
+	return place{ex: ex, root: r.worktree(false), bare: engine{d.Host}}, nil
 }
 
 // service is what a place's sandboxes are made of, as its own API has it.
