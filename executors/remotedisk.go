@@ -2,6 +2,7 @@ package executors
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -83,3 +84,10 @@ const (
 	StepCheckout = "checkout" // git checks out the worktree
 	StepSetup    = "setup"    // the project's setup script runs, unless the workspace had a sandbox before
 )
+
+// Callee is an optional ability of an Executor whose guests may call this server: see guest/call.
+type Callee interface {
+	// Called takes over the connection of somebody who says to be a sandbox's guest, for a purpose of guest/call; accept makes it. False: nobody
+	// is expected, and accept was not called.
+	Called(sandboxID, purpose string, accept func() (net.Conn, error)) bool
+}

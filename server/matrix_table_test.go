@@ -5,7 +5,7 @@ package server
 //
 // who: public = anybody; open = anybody, pages of other origins included; page = anybody, answered with a page; self = whoever is signed in, about themselves; operator = operators of the server; scraper = operators, and
 // programs of this machine; viewer, member, admin, owner = members of the team with at least this role; theirs = the user alone whose it is, here the owner; managed = that user, and owners and admins of the team; socket = whoever has the cookie of
-// a link; machine = members' machines, which show a key of their own: no cookie counts. scope: what a bounded API token must have: read, write, attach, bill, admin; - = none in particular.
+// a link; machine = members' machines and guests, which show a key of their own: no cookie counts. scope: what a bounded API token must have: read, write, attach, bill, admin; - = none in particular.
 const routeTable = `
 getHealth               public    -
 getSetup                public    -
@@ -38,6 +38,7 @@ getConsent              page      -
 giveConsent             page      -
 enrolRunner             public    -
 connectRunner           machine   -
+connectGuest            machine   -
 listRunnerDownloads     public    -
 getRunnerDownload       public    -
 openWatch               public    -

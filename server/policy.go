@@ -123,6 +123,7 @@ var policy = map[string]rule{
 	// Machines say who they are with a token or a key of their own.
 	"enrolRunner":         {access: anyone, body: 1 << 20},
 	"connectRunner":       {access: anyone, ownProof: true}, // see machines.Service.Connect
+	"connectGuest":        {access: anyone, ownProof: true}, // see kubernetes.Executor.Called
 	"listRunnerDownloads": {access: anyone},
 	"getRunnerDownload":   {access: anyone},
 

@@ -20,6 +20,7 @@ func (s *Server) byHand() []handRoute {
 		{http.MethodGet, "/watch/terminal", "watchTerminal", s.watchTerminal, []echo.MiddlewareFunc{s.overSocket}},
 		{http.MethodGet, "/teams/:team/events", "followEvents", s.followEvents, []echo.MiddlewareFunc{s.overSocket}},
 		{http.MethodGet, "/runner/connect", "connectRunner", s.ops.ConnectRunner, nil},
+		{http.MethodGet, "/guest/connect", "connectGuest", s.ops.ConnectGuest, nil},
 		{http.MethodGet, "/runner/downloads/:file", "getRunnerDownload", s.ops.GetRunnerDownload, nil},
 		{http.MethodPost, stripePath, "stripeWebhook", s.stripeWebhook, nil},
 		{http.MethodPost, mcpPath, "callMcp", s.callMCP, []echo.MiddlewareFunc{s.overMCP}},

@@ -29,7 +29,7 @@
 // is for the server alone: the step before a box is made, see guest/launch.
 //
 // The host's pipes are accepted from an inherited listening socket, or the guest calls its host at a unix socket, where nobody can
-// dial it: see guest/reversedial. The token is read from --token-file, from --token-fd, or from
+// dial it: see guest/reversedial. With --call-file it also calls its host over the network: see guest/call. The token is read from --token-file, from --token-fd, or from
 // PARAWORK_GUEST_TOKEN, which is removed from the environment at once.
 package main
 
@@ -73,7 +73,7 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3 | --listen SOCKET | --call SOCKET] [--token-file FILE | --token-fd FD | --boot-file FILE] [--log FILE] [--ended FILE] [--egress SOCKET] [--own-env] [--own-network] [--make-root]
+const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3 | --listen SOCKET | --call SOCKET] [--token-file FILE | --token-fd FD | --boot-file FILE] [--log FILE] [--ended FILE] [--call-file FILE] [--egress SOCKET] [--own-env] [--own-network] [--make-root]
        parawork-guest bridge [--wait DURATION] [--acked] SOCKET [ID]
        parawork-guest attend --listen :PORT
        parawork-guest egress-bridge SOCKET
@@ -309,7 +309,7 @@ func connect(args []string) error {
 // options are the flags of serve.
 type options struct {
 	dir, root, home, sandbox, tokenFile string
-	egress, call                        string
+	egress, call, callFile              string
 	listen, bootfile, log, ended        string
 	listenFD, tokenFD                   int
 	ownEnv, ownNet, makeRoot, sealed    bool
@@ -325,6 +325,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.sandbox, "sandbox", "", "id of the sandbox")
 	fs.IntVar(&o.listenFD, "listen-fd", 3, "inherited listening socket")
 	fs.StringVar(&o.call, "call", "", "the host's unix socket, to be called instead of listening")
+	fs.StringVar(&o.callFile, "call-file", "", "file that says where the host is called over the network, besides listening: see guest/call")
 	fs.StringVar(&o.listen, "listen", "", "unix socket to listen at, made anew")
 	fs.BoolVar(&o.sealed, "sealed", false, "encrypt every pipe with the token: what carries it keeps a record")
 	fs.StringVar(&o.bootfile, "boot-file", "", "file with the token and what all processes are given, removed when it was read")
@@ -349,10 +350,11 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	token, given, err := secrets(o)
+	given, err := secrets(o)
 	if err != nil {
 		return err
 	}
+	token := given.Token
 	spare()
 	stock()
 	words, err := openLog(o.log)
@@ -406,14 +408,16 @@ func serve(args []string) error {
 	}
 	defer out.close()
 	d, err := daemon.New(daemon.Config{Dir: o.dir, Root: o.root, Home: o.home, SandboxID: o.sandbox, Token: token, Build: version,
-		Env: append(os.Environ(), given...), OwnEnv: o.ownEnv, Self: self, Gate: o.egress, Proxy: out.url, OwnNet: o.egress != "" || o.ownNet, Changes: poller, Reap: runtime.GOOS == "linux", Log: log})
+		Env: append(os.Environ(), given.Env...), OwnEnv: o.ownEnv, Self: self, Gate: o.egress, Proxy: out.url, OwnNet: o.egress != "" || o.ownNet, Changes: poller, Reap: runtime.GOOS == "linux", Log: log})
 	if err != nil {
 		return err
 	}
 	if err := daemon.WriteIdentity(o.dir, version, time.Now()); err != nil {
 		return err
 	}
+	stopCalls := keepCalling(ctx, o, given)
 	err = d.Serve(ctx, l)
+	stopCalls()
 	if err == nil && ctx.Err() == nil && o.ended != "" { // a host asked for it
 		return os.WriteFile(o.ended, nil, 0o600)
 	}

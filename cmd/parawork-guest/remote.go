@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,20 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/parawork/parawork/guest/bootfile"
+	"github.com/parawork/parawork/guest/call"
 	"github.com/parawork/parawork/internal/logfile"
 )
 
 // secrets are the token and what all processes are given.
-func secrets(o options) (token string, given []string, err error) {
+func secrets(o options) (b bootfile.BootFile, err error) {
 	if o.bootfile == "" {
-		token, err = readToken(o)
-		return token, nil, err
+		b.Token, err = readToken(o)
+		return b, err
 	}
-	l, err := bootfile.Take(o.bootfile)
-	if err == nil && l.Token == "" {
+	b, err = bootfile.Take(o.bootfile)
+	if err == nil && b.Token == "" {
 		err = errors.New("the boot file has no token")
 	}
-	return l.Token, l.Env, err
+	return b, err
 }
 
 // listenAt listens at a unix socket only its user can reach. One that is there is of a guest that has died.
@@ -61,4 +63,18 @@ func openLog(path string) (io.Writer, error) {
 		return nil, fmt.Errorf("opening the guest's log: %w", err)
 	}
 	return f, nil
+}
+
+// keepCalling has the guest call its host over the network where the boot file has a secret for that, until stop, which waits.
+func keepCalling(ctx context.Context, o options, given bootfile.BootFile) (stop func()) {
+	if o.callFile == "" || given.Call == "" {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		call.Keep(ctx, call.Config{File: o.callFile, Sandbox: o.sandbox, Secret: given.Call, Token: given.Token, Socket: o.listen, Egress: o.egress})
+	}()
+	return func() { cancel(); <-done }
 }

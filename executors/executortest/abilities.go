@@ -11,7 +11,7 @@ import (
 // forward one loses it silently.
 func Abilities(e executors.Executor) []string {
 	return named(map[string]bool{
-		"Destroyer": can[executors.Destroyer](e), "Owned": can[executors.Owned](e), "RemnantKeeper": can[executors.RemnantKeeper](e), "Remover": can[executors.Remover](e),
+		"Callee": can[executors.Callee](e), "Destroyer": can[executors.Destroyer](e), "Owned": can[executors.Owned](e), "RemnantKeeper": can[executors.RemnantKeeper](e), "Remover": can[executors.Remover](e),
 		"Sleeper": can[executors.Sleeper](e), "Stopper": can[executors.Stopper](e), "Warmer": can[executors.Warmer](e), "RunRecorder": can[executors.RunRecorder](e),
 	})
 }

@@ -61,7 +61,7 @@ func (s *sandbox) claim(ctx context.Context, c *cluster) (pod, error) {
 	if err != nil {
 		return pod{}, err
 	}
-	if err := c.secure(ctx, s.e.cfg.Now); err != nil {
+	if err := c.secure(ctx, instance, s.e.cfg.Now); err != nil {
 		return pod{}, err
 	}
 	late := &problem{reason: Timeout, said: fmt.Sprintf("the SandboxClaim had no pod that runs %s after it was made", c.set.StartWithin)}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest/bootfile"
+	"github.com/parawork/parawork/guest/call"
 )
 
 // receiver is what an exec runs to bring the guest: it says whether the program is needed, takes a packed folder of so many bytes, tries the
@@ -157,9 +158,19 @@ func (s *sandbox) pack(prog program, whole bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(bootfile.BootFile{Token: s.token, Env: env})
+	secret, host := "", []byte(nil)
+	if r := s.record(); r.Calls != "" && !r.Warm {
+		secret = call.Secret(s.token, r.Calls)
+		if host, err = json.Marshal(s.host); err != nil {
+			return nil, err
+		}
+	}
+	b, err := json.Marshal(bootfile.BootFile{Token: s.token, Env: env, Call: secret})
 	if err != nil {
 		return nil, err
+	}
+	if host != nil {
+		files = append(files, file{path.Base(callFile), 0o644, string(host)})
 	}
 	if !s.record().Warm { // else it is nobody's yet
 		files = append(files, file{path.Base(bootFile), 0o400, string(b)}, file{path.Base(goFile) + ".part", 0o644, strings.Join(s.guestArgs(), "\n") + "\n"})
@@ -226,6 +237,9 @@ func (s *sandbox) guestArgs() []string {
 		"--boot-file", bootFile, "--ended", endedFile, "--own-env", "--own-network", "--sealed"}
 	if r.Gate != "" {
 		args = append(args, "--egress", egressFile)
+	}
+	if r.Calls != "" {
+		args = append(args, "--call-file", callFile)
 	}
 	return args
 }

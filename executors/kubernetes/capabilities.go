@@ -63,7 +63,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 	}
 	cl.mu.Lock()
 	c.Boundary, c.Isolation = boundaryOf(set.RuntimeClass, cl.runtime, c.Isolation)
-	leaks := cl.leaks
+	leaks, uncalled := cl.leaks, cl.uncalled
 	cl.mu.Unlock()
 	c.Available = true
 	for i := range c.Sizes {
@@ -75,6 +75,9 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		c.Warning = "The cluster's network plugin does not enforce NetworkPolicy: a pod reached " + leaks + ". What workspaces may reach is not enforced."
 	case !set.NetworkPolicy:
 		c.Warning = "Pods reach whatever the cluster's network lets them: sandboxing.kubernetes.networkPolicy is off."
+	}
+	if uncalled != "" && set.CallAddress != "" {
+		c.Warning = strings.TrimSpace(c.Warning + " " + uncalled + ". They are reached through the cluster's API server, by exec.")
 	}
 	return c, nil
 }
@@ -131,6 +134,10 @@ func (c *cluster) check(ctx context.Context, now func() time.Time) error {
 		need = append(need[:len(need):len(need)], struct{ verb, group, resource, sub string }{"create", "", "persistentvolumeclaims", ""},
 			struct{ verb, group, resource, sub string }{"delete", "", "persistentvolumeclaims", ""})
 	}
+	if c.set.CallAddress != "" && c.set.NetworkPolicy {
+		need = append(need[:len(need):len(need)], struct{ verb, group, resource, sub string }{"create", "networking.k8s.io", "networkpolicies", ""},
+			struct{ verb, group, resource, sub string }{"delete", "networking.k8s.io", "networkpolicies", ""})
+	}
 	for _, r := range need {
 		may, err := c.may(ctx, r.verb, r.group, r.resource, r.sub)
 		if err != nil {
@@ -170,7 +177,7 @@ func (c *cluster) check(ctx context.Context, now func() time.Time) error {
 			return err
 		}
 	}
-	return c.secure(ctx, now)
+	return c.secure(ctx, "", now)
 }
 
 // may asks whether the login may do something in the namespace.

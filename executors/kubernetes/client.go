@@ -42,6 +42,8 @@ type asked struct {
 	leaks    string    // what a pod reached although no policy lets it; "" = nothing was seen
 	tried    bool      // a pod was asked what it reaches
 	clock    serviceclock.Clock
+	uncalled string // why pods do not reach this server; "" = they do, or need not
+	policyOf string // what pods of this instance were let reach then
 	runtime  string // the handler of the runtime class, as last read
 }
 

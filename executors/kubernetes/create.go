@@ -145,7 +145,7 @@ func (e *Executor) equip(s executors.Spec, rec record) (*sandbox, error) {
 
 // adopt makes the value of a sandbox that is there.
 func (e *Executor) adopt(id string, rec record, token string) *sandbox {
-	s := &sandbox{e: e, id: id, token: token, rec: rec, open: make(map[*stream]bool)}
+	s := &sandbox{e: e, id: id, token: token, rec: rec, open: make(map[pipe]bool)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.live[id] = s

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/parawork/parawork/executors"
@@ -64,6 +65,8 @@ var settings = schema.Schema{
 		Hint: "A SandboxWarmPool of the namespace, where kubernetes-sigs/agent-sandbox is installed: sandboxes are claimed from it, and its template says what they are made from."},
 	{Key: "networkPolicy", Name: "network_policy", Type: schema.Boolean, Default: true, Label: "Pods reach nothing but through this server",
 		Hint: "A NetworkPolicy forbids pods everything; what a workspace may reach goes through this server's gate. The cluster's network plugin must enforce it."},
+	{Key: "callAddress", Name: "call_address", Type: schema.Text, Label: "Address of this server that pods call", Example: "https://parawork.example.com", Rare: true,
+		Hint: "For many pods at once: each guest calls this server here, and the cluster's API server only starts it. Empty: pods are reached through the API server.", Check: callAddress},
 	{Key: "idleSeconds", Name: "idle_minutes", Type: schema.Number, Default: 7200, Max: mostMinutes * 60, Scale: 60, Label: "Suspend when idle", Unit: "minutes",
 		Hint: "Its pod ends and its volume stays; agents that wait at a prompt end, and resume when asked to. 0: never."},
 	{Key: "priceVcpuHour", Name: "price_vcpu_hour", Type: schema.Number, Label: "Price of a vCPU", Unit: "nano-USD an hour", Rare: true, Hint: "What a vCPU of your nodes costs. 30000000 is 0.03 USD."},
@@ -99,7 +102,7 @@ func FromValues(v schema.Values) Settings {
 		ServiceAccount: v.Text("serviceAccount"), RuntimeClass: v.Text("runtimeClass"), NodeSelector: v.Text("nodeSelector"), Tolerations: v.Text("tolerations"),
 		PriorityClass: v.Text("priorityClass"), WarmPool: v.Text("warmPool"), UserID: v.Number("userId"), UserNamespace: v.On("userNamespace"),
 		CPUs: int(v.Number("defaultCpu")), MemoryMB: v.Number("defaultMemory"), RequestCPU: v.Number("requestCpuPercent"), RequestMemory: v.Number("requestMemoryPercent"),
-		KeepDisk: v.On("keepDisk"), StorageClass: v.Text("storageClass"), DiskGB: v.Number("diskGb"), NetworkPolicy: v.On("networkPolicy"),
+		CallAddress: v.Text("callAddress"), KeepDisk: v.On("keepDisk"), StorageClass: v.Text("storageClass"), DiskGB: v.Number("diskGb"), NetworkPolicy: v.On("networkPolicy"),
 		StartWithin: time.Duration(v.Number("startTimeout")) * time.Second, RequestTimeout: time.Duration(v.Number("requestTimeout")) * time.Second,
 		PriceVCPUHour: v.Number("priceVcpuHour"), PriceGiBHour: v.Number("priceGibHour")}
 }
@@ -139,7 +142,12 @@ func Check(ctx context.Context, set Settings) (string, error) {
 	if err != nil {
 		return "", inWords(err)
 	}
-	return fmt.Sprintf("Kubernetes %s; %s in namespace %s", line(version.GitVersion, 40), count(len(pods)), set.Namespace), nil
+	out := fmt.Sprintf("Kubernetes %s; %s in namespace %s", line(version.GitVersion, 40), count(len(pods)), set.Namespace)
+	if set.CallAddress == "" {
+		return out, nil
+	}
+	h, err := c.host(ctx)
+	return out + "; pods call " + strings.Join(h.Addresses, " or "), inWords(err)
 }
 
 func count(n int) string {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest/call"
 )
 
 // ImageGuest is where an image may hold the guest, with its hash behind it.
@@ -48,4 +49,10 @@ func PoolObjects(set Settings, name string) (thePod, theClaim []byte, err error)
 		theClaim, err = json.Marshal(v)
 	}
 	return thePod, theClaim, err
+}
+
+// CallSecret is what the guest of a sandbox's pod proves when it calls.
+func CallSecret(sb executors.Sandbox) string {
+	s := sb.(*sandbox)
+	return call.Secret(s.token, s.record().Calls)
 }

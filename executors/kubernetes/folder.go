@@ -37,6 +37,7 @@ type record struct {
 	Class     string `json:"class,omitempty"` // what a warm one was made like
 	Why       string `json:"why,omitempty"`   // its pod ended although nobody here paused it
 	Up        string `json:"up,omitempty"`    // the uid of the pod the guest was brought into
+	Calls     string `json:"calls,omitempty"` // the uid of the pod whose guest calls this server; "" = none does
 	Ready     bool   `json:"ready,omitempty"` // its guest was reached once
 	Paused    bool   `json:"paused,omitempty"`
 	Runs      int64  `json:"runs,omitempty"`  // ms UTC since when its present run lasts

@@ -3,7 +3,8 @@
 // A pod is another machine's: its disk is a PersistentVolumeClaim or ends with it, and nothing of this machine is seen there. The pod is made with
 // a small shell program that waits; an exec brings the guest's program and what it must know, and the shell becomes the guest, which is the
 // container's first process. A pipe to it is the input and output of another exec (see guest/bridge), never a port-forward, which does not reach
-// into sandboxed runtimes. An exec that was cut says nothing about the guest.
+// into sandboxed runtimes. An exec that was cut says nothing about the guest. Where an address of this server is set, guests call it instead
+// (see guest/call), and are reached by exec when they do not.
 //
 // Names are decided here before anything is asked for, and are kept first: what an answer was lost of is found again by its name. A pod that
 // ended, however it did, leaves its volume: the sandbox is then asleep, and another pod goes on with its files.
@@ -47,6 +48,7 @@ type Config struct {
 	GuestPath string                                  // a guest for Linux
 	Settings  func(context.Context) (Settings, error) // asked before each use
 	ReadyIn   time.Duration                           // how long a guest may take to be reached in a pod that runs; default 60 s
+	CallIn    time.Duration                           // how long a guest that calls may take before it is reached by exec; default 10 s
 	Now       func() time.Time
 	Rand      io.Reader // default crypto/rand
 	Log       *slog.Logger
@@ -60,7 +62,7 @@ func (c *Config) Validate() error {
 	if c.Settings == nil {
 		return errors.New("kubernetes executor: Settings must be set")
 	}
-	c.ReadyIn = cmp.Or(c.ReadyIn, time.Minute)
+	c.ReadyIn, c.CallIn = cmp.Or(c.ReadyIn, time.Minute), cmp.Or(c.CallIn, 10*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -89,6 +91,7 @@ type Executor struct {
 }
 
 var (
+	_ executors.Callee        = (*Executor)(nil)
 	_ executors.Executor      = (*Executor)(nil)
 	_ executors.Explainer     = (*Executor)(nil)
 	_ executors.RemnantKeeper = (*Executor)(nil)

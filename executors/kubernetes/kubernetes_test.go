@@ -67,7 +67,7 @@ func newExecutor(t *testing.T, s *kubetest.Server, dir string, change func(*kube
 
 func newAt(t *testing.T, set func() kubernetes.Settings, dir string, now func() time.Time) *kubernetes.Executor {
 	t.Helper()
-	e, err := kubernetes.New(kubernetes.Config{Dir: dir, GuestPath: guestPath(t), Now: now, Settings: func(context.Context) (kubernetes.Settings, error) { return set(), nil }, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	e, err := kubernetes.New(kubernetes.Config{Dir: dir, GuestPath: guestPath(t), Now: now, CallIn: patience, Settings: func(context.Context) (kubernetes.Settings, error) { return set(), nil }, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func newAt(t *testing.T, set func() kubernetes.Settings, dir string, now func() 
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, kubetest.Config{}) // one serves all: each folder is another Parawork
-	executortest.Run(t, executortest.Config{Remote: true, Abilities: []string{"RemnantKeeper", "Remover", "RunRecorder", "Sleeper", "Warmer"}, SandboxAbilities: []string{"Pauser", "SinglePipe"},
+	executortest.Run(t, executortest.Config{Remote: true, Abilities: []string{"Callee", "RemnantKeeper", "Remover", "RunRecorder", "Sleeper", "Warmer"}, SandboxAbilities: []string{"Pauser", "SinglePipe"},
 		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor {
 			return newExecutor(t, s, dir, nil)
 		}})

@@ -39,7 +39,7 @@ func TestKubernetesNode(t *testing.T) {
 		return e
 	}
 	t.Run("suite", func(t *testing.T) {
-		executortest.Run(t, executortest.Config{Abilities: []string{"RemnantKeeper", "Remover", "RunRecorder", "Sleeper", "Warmer"}, SandboxAbilities: []string{"Pauser", "SinglePipe"},
+		executortest.Run(t, executortest.Config{Abilities: []string{"Callee", "RemnantKeeper", "Remover", "RunRecorder", "Sleeper", "Warmer"}, SandboxAbilities: []string{"Pauser", "SinglePipe"},
 			Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return executor(t, dir, testkubernetes.Image) }})
 	})
 	spec := func(t *testing.T) executors.Spec {

@@ -198,7 +198,25 @@ type policySpec struct {
 	} `json:"podSelector"`
 	PolicyTypes []string          `json:"policyTypes"`
 	Ingress     []json.RawMessage `json:"ingress,omitempty"`
-	Egress      []json.RawMessage `json:"egress,omitempty"`
+	Egress      []egressRule      `json:"egress,omitempty"`
+}
+
+type egressRule struct {
+	To    []peer       `json:"to,omitempty"`
+	Ports []policyPort `json:"ports,omitempty"`
+}
+
+type peer struct {
+	IPBlock *ipBlock `json:"ipBlock,omitempty"`
+}
+
+type ipBlock struct {
+	CIDR string `json:"cidr"`
+}
+
+type policyPort struct {
+	Protocol string `json:"protocol"`
+	Port     int    `json:"port"`
 }
 
 type event struct {

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"github.com/parawork/parawork/guest/call"
 )
 
 // Labels and annotations of everything we make.
@@ -33,6 +35,7 @@ const (
 	bootFile    = runDir + "/boot-file"     // the guest reads its token from it, and removes it
 	socketFile  = runDir + "/guest.sock"    //
 	egressFile  = runDir + "/egress"        // the way out
+	callFile    = runDir + "/call"          // where the guest calls this server
 	stateDir    = "/var/lib/parawork"       // lives on with the volume
 	guestDir    = stateDir + "/guest"       //
 	endedFile   = stateDir + "/ended"       // exists when a host told the guest to end
@@ -138,13 +141,15 @@ func (c *cluster) denyAll() policy {
 // policyFor is how long it holds that the policy is there.
 const policyFor = 5 * time.Minute
 
-// secure sees that the policy is there, and makes it where it is not.
-func (c *cluster) secure(ctx context.Context, now func() time.Time) error {
+// secure sees that the policy is there, and makes it where it is not, with the one that lets pods of the instance call this server; ""
+// = none makes pods now.
+func (c *cluster) secure(ctx context.Context, instance string, now func() time.Time) error {
 	if !c.set.NetworkPolicy {
 		return nil
 	}
+	to := "to " + c.set.CallAddress
 	c.mu.Lock()
-	fresh := !c.policyAt.IsZero() && now().Sub(c.policyAt) < policyFor
+	fresh := !c.policyAt.IsZero() && now().Sub(c.policyAt) < policyFor && (instance == "" || c.policyOf == to)
 	c.mu.Unlock()
 	if fresh {
 		return nil
@@ -165,9 +170,22 @@ func (c *cluster) secure(ctx context.Context, now func() time.Time) error {
 		len(labels) > 1 || len(labels) == 1 && labels[labelManaged] != managedBy {
 		return &problem{reason: Refused, said: "the NetworkPolicy " + policyName + " of the namespace is not Parawork's, which forbids pods everything: remove it and it is made again"}
 	}
+	if instance != "" {
+		var h call.Host
+		if c.set.CallAddress != "" {
+			if h, err = c.host(ctx); err != nil {
+				return err
+			}
+		}
+		if err := c.callPolicy(ctx, instance, h); err != nil {
+			return err
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.policyAt = now()
+	if c.policyAt = now(); instance != "" {
+		c.policyOf = to
+	}
 	return nil
 }
 

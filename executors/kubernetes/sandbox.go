@@ -13,6 +13,8 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/guest/bridge"
+	"github.com/parawork/parawork/guest/call"
+	"github.com/parawork/parawork/guest/reversedial"
 	"github.com/parawork/parawork/guest/seal"
 )
 
@@ -22,12 +24,18 @@ type sandbox struct {
 	id    string
 	token string
 
-	mu   sync.Mutex
-	rec  record
-	over error // why there will be no other pipe
-	open map[*stream]bool
-	way  *gate.Carrier
+	host call.Host // where its guest is to call: of whoever boots it
+
+	mu    sync.Mutex
+	rec   record
+	over  error // why there will be no other pipe
+	open  map[pipe]bool
+	way   *gate.Carrier
+	calls *calls // where its guest calls: see callsLocked
 }
+
+// pipe is a connection to the guest.
+type pipe interface{ cut(why error) }
 
 var (
 	_ executors.Sandbox    = (*sandbox)(nil)
@@ -86,6 +94,14 @@ func (s *sandbox) dial(ctx context.Context, c *cluster, within time.Duration) (i
 	case r.Paused:
 		return nil, errAsleep
 	}
+	if conn, err := s.take(ctx, c, func(k *calls) *reversedial.Acceptor { return k.pipes }); err == nil {
+		if err := s.note(conn.(*calledConn)); err != nil {
+			return nil, err
+		}
+		return conn, nil
+	} else if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, within+5*time.Second, &problem{reason: GuestFailed, said: "it does not answer"})
 	defer cancel()
 	st, err := s.e.exec(c, r.Pod, guestFile, "bridge", "--wait", within.String(), socketFile)
@@ -93,22 +109,18 @@ func (s *sandbox) dial(ctx context.Context, c *cluster, within time.Duration) (i
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { st.cut(context.Cause(ctx)) })
-	pipe, err := s.greet(ctx, st)
+	sealed, err := s.greet(ctx, st)
 	if err == nil && !stop() {
 		err = context.Cause(ctx)
 	}
 	if err == nil {
-		s.mu.Lock()
-		over = s.over
-		s.open[st] = true
-		s.mu.Unlock()
+		err = s.note(st)
 		s.e.work.Go(func() { // ends with the stream
 			<-st.done
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			delete(s.open, st)
 		})
-		err = over
 	}
 	if err != nil {
 		st.cut(err)
@@ -117,7 +129,19 @@ func (s *sandbox) dial(ctx context.Context, c *cluster, within time.Duration) (i
 		}
 		return nil, fmt.Errorf("opening a pipe to the guest: %w", err)
 	}
-	return pipe, nil
+	return sealed, nil
+}
+
+// note keeps account of a pipe; one that nobody may have any more is cut.
+func (s *sandbox) note(p pipe) error {
+	s.mu.Lock()
+	over := s.over
+	s.open[p] = true
+	s.mu.Unlock()
+	if over != nil {
+		p.cut(over)
+	}
+	return over
 }
 
 // greet waits until the bridge has reached the guest. What carries the pipe may keep a record of it, so the pipe is sealed.
@@ -149,13 +173,14 @@ func (s *sandbox) shut(why error) {
 
 func (s *sandbox) cut(why error) {
 	s.mu.Lock()
-	open := s.open
-	s.open = make(map[*stream]bool)
-	way := s.way
-	s.way = nil
+	open, way, calls := s.open, s.way, s.calls
+	s.open, s.way, s.calls = make(map[pipe]bool), nil, nil
 	s.mu.Unlock()
-	for st := range open {
-		st.cut(why)
+	if calls != nil {
+		calls.close()
+	}
+	for p := range open {
+		p.cut(why)
 	}
 	if way != nil {
 		way.End()
@@ -258,6 +283,17 @@ func (s *sandbox) raise(ctx context.Context, c *cluster) error {
 // begin brings the guest into a pod that runs and waits until it is reached.
 func (s *sandbox) begin(ctx context.Context, c *cluster, uid string) error {
 	executors.SayStep(ctx, executors.StepGuest, "", "")
+	called := ""
+	if c.set.CallAddress != "" {
+		var err error
+		if s.host, err = c.host(ctx); err != nil {
+			return err
+		}
+		called = uid
+	}
+	if err := s.expect(called); err != nil {
+		return err
+	}
 	if err := s.boot(ctx, c); err != nil {
 		return err
 	}
@@ -299,6 +335,9 @@ func (s *sandbox) carry() {
 			c, err := s.e.clusterOf(ctx, s.record())
 			if err != nil {
 				return nil, err
+			}
+			if conn, err := s.take(ctx, c, func(k *calls) *reversedial.Acceptor { return k.ways }); err == nil {
+				return conn, nil
 			}
 			return s.e.exec(c, s.record().Pod, guestFile, "egress-bridge", egressFile)
 		}})

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/schema"
 )
 
 // Settings say which cluster is used, and how. They are asked for again before each use (Config.Settings), so that what people change holds
@@ -44,7 +45,8 @@ type Settings struct {
 	KeepDisk        bool  // files are in a PersistentVolumeClaim
 	StorageClass    string
 	DiskGB          int64
-	NetworkPolicy   bool // pods reach nothing but through this server's gate
+	CallAddress     string // of this server, which guests call; "" = they are reached by exec
+	NetworkPolicy   bool   // pods reach nothing but through this server's gate
 	StartWithin     time.Duration
 	PriceVCPUHour   int64 // nano-USD
 	PriceGiBHour    int64 // nano-USD
@@ -77,6 +79,10 @@ func (s Settings) Normal() (Settings, error) {
 			return s, fmt.Errorf("%q is no name of a %s", name, what)
 		}
 	}
+	s.CallAddress = strings.TrimRight(strings.TrimSpace(s.CallAddress), "/")
+	if why := callAddress(s.CallAddress); why != "" {
+		return s, errors.New("the address that pods call " + why)
+	}
 	if _, err := parseSelector(s.NodeSelector); err != nil {
 		return s, err
 	}
@@ -85,6 +91,9 @@ func (s Settings) Normal() (Settings, error) {
 	}
 	return s, nil
 }
+
+// callAddress says what is wrong with an address of this server; "" = nothing.
+func callAddress(v any) string { return schema.WebAddress("https://parawork.example.com")(v) }
 
 // on reports whether there is a cluster to be used.
 func (s Settings) on() bool { return s.Kubeconfig != "" || s.KubeconfigPath != "" || s.InCluster }

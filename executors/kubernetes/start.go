@@ -27,7 +27,7 @@ func (e *Executor) start(ctx context.Context, c *cluster, id string, r record) (
 	if err != nil {
 		return pod{}, err
 	}
-	if err := c.secure(ctx, e.cfg.Now); err != nil {
+	if err := c.secure(ctx, instance, e.cfg.Now); err != nil {
 		return pod{}, err
 	}
 	if r.Claim != "" {

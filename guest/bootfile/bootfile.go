@@ -19,7 +19,8 @@ const maxBootFile = 2 << 20
 // BootFile is the content of the file.
 type BootFile struct {
 	Token string   `json:"token"`
-	Env   []string `json:"env,omitempty"` // added to the guest's environment
+	Env   []string `json:"env,omitempty"`  // added to the guest's environment
+	Call  string   `json:"call,omitempty"` // the secret with which the guest calls its host: see guest/call
 }
 
 // Take reads the boot file at path and removes it, whether it can be read or not.

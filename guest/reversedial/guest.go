@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -17,9 +18,19 @@ const (
 	callLate = 500 * time.Millisecond // between attempts to reach a missing host
 )
 
+// Calls says how a guest calls its host.
+type Calls struct {
+	Dial  func(context.Context) (net.Conn, error)
+	Token string
+	Idle  int           // connections that wait until the host wants one
+	Late  time.Duration // the longest time between two attempts to reach a host
+	Said  func(error)   // how each attempt ended, nil = well; optional
+	Addr  net.Addr
+}
+
 // Listener accepts pipes by dialling: Accept returns connections that the guest has dialled and the host has asked for.
 type Listener struct {
-	path, token string
+	calls Calls
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -30,9 +41,18 @@ type Listener struct {
 
 // Listen begins to dial the host's unix socket at path. Close ends it.
 func Listen(path, token string) *Listener {
-	l := &Listener{path: path, token: token, pipes: make(chan net.Conn), turn: locks.NewTurn()}
+	return Call(Calls{Token: token, Idle: idle, Late: callLate, Addr: &net.UnixAddr{Name: path, Net: "unix"},
+		Dial: func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", path) }})
+}
+
+// Call begins to dial the host. Close ends it.
+func Call(c Calls) *Listener {
+	if c.Said == nil {
+		c.Said = func(error) {}
+	}
+	l := &Listener{calls: c, pipes: make(chan net.Conn), turn: locks.NewTurn()}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	for range idle {
+	for range c.Idle {
 		l.work.Go(l.keep)
 	}
 	return l
@@ -65,18 +85,21 @@ func (l *Listener) connect() net.Conn {
 		return nil
 	}
 	defer unlock()
-	for wait := callSoon; ; wait = min(2*wait, callLate) {
-		conn, err := new(net.Dialer).DialContext(l.ctx, "unix", l.path)
+	for wait := callSoon; ; wait = min(2*wait, l.calls.Late) {
+		conn, err := l.calls.Dial(l.ctx)
 		if err == nil {
 			stop := context.AfterFunc(l.ctx, func() { _ = conn.Close() })
-			err = introduce(conn, l.token, asGuest)
+			err = introduce(conn, l.calls.Token, asGuest)
 			stop()
-			if err == nil {
-				return conn
+			if err != nil {
+				_ = conn.Close()
 			}
-			_ = conn.Close()
 		}
-		t := time.NewTimer(wait)
+		if l.calls.Said(err); err == nil {
+			return conn
+		}
+		// A part of it is random, so that all guests of a host that was started again do not call at once.
+		t := time.NewTimer(wait/2 + rand.N(wait/2+1))
 		select {
 		case <-t.C:
 		case <-l.ctx.Done():
@@ -115,5 +138,5 @@ func (l *Listener) Close() error {
 	return nil
 }
 
-// Addr is the host's socket.
-func (l *Listener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
+// Addr is where the host is.
+func (l *Listener) Addr() net.Addr { return l.calls.Addr }

@@ -31,12 +31,30 @@ type Acceptor struct {
 	conns map[net.Conn]bool // those that have not proved who they are yet
 }
 
-// Open begins to listen for the guest that knows token. Close ends it, and closes l.
+// Open begins to listen for the guest that knows token. Close ends it, and closes l. Without l, callers are only handed in: see Take.
 func Open(l net.Listener, token string) *Acceptor {
 	d := &Acceptor{l: l, token: token, ready: make(chan net.Conn, mostReady), pending: make(chan struct{}, mostPending),
 		closed: make(chan struct{}), conns: make(map[net.Conn]bool)}
-	d.work.Go(d.accept)
+	if l != nil {
+		d.work.Go(d.accept)
+	}
 	return d
+}
+
+// Take hands in a caller whom another has accepted, and returns when it is known who it is. A caller that does not prove to be the guest is
+// disconnected, which is the error.
+func (d *Acceptor) Take(conn net.Conn) error {
+	select {
+	case d.pending <- struct{}{}:
+	default:
+		_ = conn.Close()
+		return errors.New("too many callers have not proved yet who they are")
+	}
+	defer func() { <-d.pending }()
+	if !d.hold(conn) {
+		return ErrClosed
+	}
+	return d.greet(conn)
 }
 
 func (d *Acceptor) accept() {
@@ -68,7 +86,7 @@ func (d *Acceptor) accept() {
 		}
 		d.work.Go(func() {
 			defer func() { <-d.pending }()
-			d.greet(conn)
+			_ = d.greet(conn)
 		})
 	}
 }
@@ -92,26 +110,34 @@ func (d *Acceptor) letGo(conn net.Conn) {
 }
 
 // greet performs the handshake with a caller.
-func (d *Acceptor) greet(conn net.Conn) {
+func (d *Acceptor) greet(conn net.Conn) error {
 	defer d.letGo(conn)
 	role, err := receive(conn, d.token)
 	switch {
 	case err != nil:
 		_ = conn.Close()
+		return err
 	case role == asNextHost:
 		d.shut()
 		_ = conn.Close() // tells the successor that it may listen
-	default:
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.isClosed() {
-			_ = conn.Close()
-			return
-		}
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.isClosed() {
+		_ = conn.Close()
+		return ErrClosed
+	}
+	for {
 		select {
 		case d.ready <- conn:
-		default: // more than it can need
-			_ = conn.Close()
+			return nil
+		default: // more than it can need: the oldest may have been cut without a word
+		}
+		select {
+		case old := <-d.ready:
+			_ = old.Close()
+		default:
 		}
 	}
 }
@@ -152,7 +178,9 @@ func (d *Acceptor) shut() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		close(d.closed)
-		_ = d.l.Close()
+		if d.l != nil {
+			_ = d.l.Close()
+		}
 		for {
 			select {
 			case conn := <-d.ready:

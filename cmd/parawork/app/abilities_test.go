@@ -34,7 +34,7 @@ func TestExecutorsKeepTheirAbilities(t *testing.T) {
 		"dockerhosts":   {"Destroyer", "RemnantKeeper", "Remover", "RunRecorder", "Stopper"},
 		"vercel":        {"RemnantKeeper", "RunRecorder", "Sleeper"},
 		"cloudflare":    {"RemnantKeeper", "RunRecorder"},
-		"kubernetes":    {"RemnantKeeper", "Remover", "RunRecorder", "Sleeper", "Warmer"},
+		"kubernetes":    {"Callee", "RemnantKeeper", "Remover", "RunRecorder", "Sleeper", "Warmer"},
 		"e2b":           {"RemnantKeeper", "RunRecorder", "Sleeper", "Warmer"},
 	}
 	for _, e := range h.executors.Own() {

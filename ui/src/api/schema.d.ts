@@ -455,6 +455,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/guest/connect": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Connect the guest of a sandbox elsewhere (WebSocket)
+         * @description Called by the guest in a sandbox whose place has an address of this server in its settings, such as a pod of Kubernetes. Both ends then prove inside the connection that they know the secret of the sandbox's present run; see docs/kubernetes.md.
+         */
+        get: operations["connectGuest"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/health": {
         parameters: {
             query?: never;
@@ -16169,6 +16189,30 @@ export interface operations {
         responses: {
             /** @description The account has the address now */
             204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    connectGuest: {
+        parameters: {
+            query: {
+                /** @description What for: to reach the guest, or for its programs' way out. */
+                for: "pipe" | "egress";
+                /** @description Id of the sandbox. */
+                sandbox: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Switching to the guests' protocol */
+            101: {
                 headers: {
                     [name: string]: unknown;
                 };
