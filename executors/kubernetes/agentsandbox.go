@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,8 @@ import (
 )
 
 // Where kubernetes-sigs/agent-sandbox is installed, sandboxes can be claimed from a SandboxWarmPool of its own instead of being made here. A claim
-// says nothing that would have it make another pod: no environment and no volumes. What makes a pod somebody's is brought over an exec.
+// says nothing that would have it make another pod: no environment and no volumes. What makes a pod somebody's is brought over an exec. Read
+// against v0.5.6 and its main branch of August 2026 (v1beta1).
 
 const (
 	sandboxAPI   = "/apis/agents.x-k8s.io/v1beta1/namespaces/"
@@ -136,11 +138,15 @@ func (s *sandbox) claimStep(ctx context.Context, c *cluster, instance string, j 
 	return p, err
 }
 
+// claimReasons are why the controller gives a claim no Sandbox until somebody changes what was set.
+var claimReasons = map[string]Reason{"WarmPoolNotFound": Refused, "TemplateNotFound": Refused, "InvalidMetadata": Refused,
+	"EnvVarsInjectionRejected": Refused, "VolumeClaimTemplatesError": Refused}
+
 // conditions keeps why a claim or Sandbox is not ready.
 func (j *judge) conditions(ctx context.Context, all []condition) {
 	for _, c := range all {
 		if c.Type == "Ready" && c.Status == "False" && c.Message != "" {
-			j.note(ctx, Capacity, c.Reason+": "+c.Message)
+			j.note(ctx, cmp.Or(claimReasons[c.Reason], Capacity), c.Reason+": "+c.Message)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,16 +22,72 @@ import (
 	"github.com/parawork/parawork/executors/kubernetes/kubetest"
 )
 
-// agentSandboxes answers before a stand-in as the controller of agent-sandbox does: a claim gets a Sandbox of the pool, whose pod has another
-// name than it; a Sandbox that is suspended has no pod and keeps its volume.
+// agentSandboxes answers before a stand-in as the API server with the CRDs of agent-sandbox and its controller do (v0.5.6): what the CRD's schema
+// does not know or allow is refused; a claim first has neither a Sandbox nor a status, then gets one of the pool that is not ready, whose pod has
+// another name than it; a Sandbox that is suspended has no pod and keeps its volume, and its next pod has its own name.
 type agentSandboxes struct {
 	t     *testing.T
 	s     *kubetest.Server
 	set   kubernetes.Settings
 	proxy http.Handler
 
-	mu     sync.Mutex
-	claims map[string]map[string]any
+	mu        sync.Mutex
+	claims    map[string]map[string]any
+	looks     int  // at the claim
+	suspended bool // the Sandbox is, or was: its pod has its own name from then on
+}
+
+// The fields of v1beta1 that a client may write; a nil rule is anything.
+type rule map[string]any
+
+var (
+	metadataRule = rule{"name": nil, "namespace": nil, "labels": nil, "annotations": nil}
+	claimRule    = rule{"apiVersion": "extensions.agents.x-k8s.io/v1beta1", "kind": "SandboxClaim", "metadata": metadataRule,
+		"spec": rule{"warmPoolRef!": rule{"name!": nil}, "lifecycle": rule{"shutdownTime": nil, "ttlSecondsAfterFinished": nil, "shutdownPolicy": "Delete DeleteForeground Retain"},
+			"additionalPodMetadata": rule{"labels": nil, "annotations": nil}, "env": nil, "volumeClaimTemplates": nil}}
+	sandboxRule  = rule{"spec": rule{"operatingMode": "Running Suspended", "shutdownTime": nil, "shutdownPolicy": "Delete Retain"}} // as a patch
+	templateRule = rule{"apiVersion": "extensions.agents.x-k8s.io/v1beta1", "kind": "SandboxTemplate", "metadata": metadataRule,
+		"spec": rule{"podTemplate!": rule{"spec!": nil, "metadata": rule{"labels": nil, "annotations": nil}}, "volumeClaimTemplates": nil, "service": nil, "networkPolicy": nil,
+			"networkPolicyManagement": "Managed Unmanaged", "envVarsInjectionPolicy": "Allowed Overrides Disallowed", "volumeClaimTemplatesPolicy": "Allowed Overrides Disallowed"}}
+	poolRule = rule{"apiVersion": "extensions.agents.x-k8s.io/v1beta1", "kind": "SandboxWarmPool", "metadata": metadataRule,
+		"spec": rule{"replicas": nil, "sandboxTemplateRef!": rule{"name!": nil}, "updateStrategy": rule{"type": "Recreate OnReplenish"}}}
+)
+
+// wrong says what a rule refuses in v; "" = nothing.
+func wrong(r rule, v any, at string) string {
+	o, ok := v.(map[string]any)
+	if !ok {
+		return at + ": must be an object"
+	}
+	for key := range r {
+		if name, required := strings.CutSuffix(key, "!"); required && o[name] == nil {
+			return at + "." + name + ": Required value"
+		}
+	}
+	for key, value := range o {
+		sub, known := r[key]
+		if !known {
+			if sub, known = r[key+"!"]; !known {
+				return at + "." + key + ": unknown field"
+			}
+		}
+		switch sub := sub.(type) {
+		case rule:
+			if said := wrong(sub, value, at+"."+key); said != "" {
+				return said
+			}
+		case string:
+			if text, ok := value.(string); !ok || !slices.Contains(strings.Fields(sub), text) {
+				return fmt.Sprintf("%s.%s: Unsupported value: %v: supported values: %s", at, key, value, sub)
+			}
+		}
+	}
+	return ""
+}
+
+// readyCondition is one as the controller writes it.
+func readyCondition(status, reason, message string) any {
+	return []any{map[string]any{"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-08-01T00:00:00Z", "observedGeneration": 1}}
 }
 
 var authority = regexp.MustCompile(`certificate-authority-data: "?[A-Za-z0-9+/=]+"?`)
@@ -90,17 +147,35 @@ func (a *agentSandboxes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	missing := func() { answer(404, map[string]any{"message": "not found", "reason": "NotFound", "code": 404}) }
 	kind, name, _ := strings.Cut(rest, "/")
 	body, _ := io.ReadAll(r.Body)
-	pod, volume, err := kubernetes.PoolObjects(a.set, "pooled")
+	podName := func() string {
+		if a.suspended {
+			return "warm-1"
+		}
+		return "pooled"
+	}
+	pod, _, err := kubernetes.PoolObjects(a.set, podName())
 	if err != nil {
 		a.t.Error(err)
+	}
+	read := func(ru rule) (map[string]any, bool) {
+		var v map[string]any
+		if err := json.Unmarshal(body, &v); err != nil {
+			a.t.Error(err)
+		}
+		said := wrong(ru, v, "object")
+		if said != "" {
+			a.t.Errorf("%s %s is refused: %s", r.Method, kind, said)
+			answer(422, map[string]any{"kind": "Status", "message": said, "reason": "Invalid", "code": 422})
+		}
+		return v, said == ""
 	}
 	switch r.Method + " " + kind {
 	case "GET sandboxwarmpools":
 		answer(200, map[string]any{})
 	case "POST sandboxclaims":
-		var c map[string]any
-		if err := json.Unmarshal(body, &c); err != nil {
-			a.t.Error(err)
+		c, ok := read(claimRule)
+		if !ok {
+			return
 		}
 		if spec := c["spec"].(map[string]any); spec["env"] != nil || spec["volumeClaimTemplates"] != nil || fmt.Sprint(spec["warmPoolRef"]) != "map[name:pool]" {
 			a.t.Errorf("the claim is made anew, not from the pool: %v", spec)
@@ -108,9 +183,9 @@ func (a *agentSandboxes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m := c["metadata"].(map[string]any)
 		m["uid"] = "uid-1"
 		a.claims[m["name"].(string)] = c
+		_, volume, _ := kubernetes.PoolObjects(a.set, "pooled")
 		a.cluster(r, "POST", "persistentvolumeclaims", "", volume)
 		a.cluster(r, "POST", "pods", "", pod)
-		c["status"] = map[string]any{"sandbox": map[string]any{"name": "warm-1"}}
 		answer(201, c)
 	case "GET sandboxclaims":
 		c, there := a.claims[name]
@@ -122,20 +197,42 @@ func (a *agentSandboxes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case name == "":
 			answer(200, map[string]any{"items": items})
 		case there:
+			switch a.looks++; a.looks {
+			case 1:
+			case 2:
+				c["status"] = map[string]any{"conditions": readyCondition("False", "SandboxMissing", "Sandbox does not exist")}
+			case 3:
+				c["status"] = map[string]any{"conditions": readyCondition("False", "DependenciesNotReady", "Pod exists with phase: Pending"), "sandbox": map[string]any{"name": "warm-1"}}
+			default:
+				c["status"] = map[string]any{"conditions": readyCondition("True", "DependenciesReady", "Pod is Ready"),
+					"sandbox": map[string]any{"name": "warm-1", "podIPs": []any{"10.244.0.9"}}}
+			}
 			answer(200, c)
 		default:
 			missing()
 		}
 	case "DELETE sandboxclaims":
 		delete(a.claims, name)
-		a.cluster(r, "DELETE", "pods", "pooled", nil)
+		a.cluster(r, "DELETE", "pods", podName(), nil)
 		a.cluster(r, "DELETE", "persistentvolumeclaims", "pooled", nil)
-		answer(200, map[string]any{})
+		answer(200, map[string]any{"kind": "Status", "status": "Success"})
 	case "GET sandboxes":
-		answer(200, map[string]any{"metadata": map[string]any{"name": name, "annotations": map[string]any{"agents.x-k8s.io/pod-name": "pooled"}}})
+		m := map[string]any{"name": name}
+		if !a.suspended { // the controller removes it with the pod that it names
+			m["annotations"] = map[string]any{"agents.x-k8s.io/pod-name": "pooled"}
+		}
+		answer(200, map[string]any{"metadata": m})
 	case "PATCH sandboxes":
-		if strings.Contains(string(body), "Suspended") {
-			a.cluster(r, "DELETE", "pods", "pooled", nil)
+		if got := r.Header.Get("Content-Type"); got != "application/merge-patch+json" {
+			a.t.Errorf("a patch of a custom resource is %q", got)
+		}
+		v, ok := read(sandboxRule)
+		if !ok {
+			return
+		}
+		if v["spec"].(map[string]any)["operatingMode"] == "Suspended" {
+			a.cluster(r, "DELETE", "pods", podName(), nil)
+			a.suspended = true
 		} else if len(a.s.Pods()) == 0 {
 			a.cluster(r, "POST", "pods", "", pod)
 		}

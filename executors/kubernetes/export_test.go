@@ -41,7 +41,7 @@ func PoolObjects(set Settings, name string) (thePod, theClaim []byte, err error)
 		return nil, nil, err
 	}
 	c := &cluster{set: set}
-	r := record{Pod: name, Claim: name, Image: set.Image, CPUs: set.CPUs, MemoryMB: set.MemoryMB}
+	r := record{Pod: name, Claim: "pooled", Image: set.Image, CPUs: set.CPUs, MemoryMB: set.MemoryMB}
 	p, v := c.podOf("pool", "pool", r), c.claimOf("pool", "pool", r)
 	delete(p.Metadata.Labels, labelInstance)
 	delete(v.Metadata.Labels, labelInstance)

@@ -305,6 +305,13 @@ func TestThePrintedPool(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &list); err != nil || len(list.Items) != 2 {
 		t.Fatalf("%v: %s", err, out.String())
 	}
+	var raw struct{ Items []any }
+	if err := json.Unmarshal(out.Bytes(), &raw); err != nil {
+		t.Fatal(err)
+	}
+	if said := wrong(templateRule, raw.Items[0], "template") + wrong(poolRule, raw.Items[1], "pool"); said != "" {
+		t.Errorf("the cluster refuses it: %s", said)
+	}
 	template, pool := list.Items[0].Spec, list.Items[1].Spec
 	if template.NetworkPolicyManagement != "Unmanaged" || len(template.VolumeClaimTemplates) != 1 || len(template.PodTemplate.Spec.Volumes) != 1 || pool.Replicas != 3 {
 		t.Errorf("printed: %s", out.String())
