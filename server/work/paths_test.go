@@ -10,7 +10,7 @@ func TestBestPathsFirst(t *testing.T) {
 	all := []string{"docs/main/notes.md", "cmd/domain.go", "cmd/main.go", "main_test.go", "mxaxixn.txt", "README.md", "é/ünï.go"}
 	for query, want := range map[string][]string{
 		"main": {"cmd/main.go", "main_test.go", "cmd/domain.go", "docs/main/notes.md", "mxaxixn.txt"},
-		"MD":   {"README.md", "docs/main/notes.md", "cmd/domain.go"},
+		"MD":   {"README.md", "docs/main/notes.md", "cmd/main.go", "cmd/domain.go"},
 		"éü":   {"é/ünï.go"},
 		"zzz":  {},
 	} {

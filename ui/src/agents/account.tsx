@@ -86,7 +86,7 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
         ...secret,
         ...(kind === "api_key" && baseUrl.trim() ? { base_url: baseUrl.trim() } : {}),
         ...(own && spoken ? { api: spoken } : {}),
-        ...(kind === "existing_login" ? { consent } : {}),
+        ...(kind === "existing_login" ? { consent: consent || brief } : {}),
       };
       return data(
         scope === "team"
@@ -105,7 +105,7 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
     (account === undefined || title.trim() !== "") &&
     (kind === "api_key"
       ? (account !== undefined && !again) || key.trim() !== ""
-      : kind !== "existing_login" || account !== undefined || consent);
+      : kind !== "existing_login" || account !== undefined || consent || brief === true);
   const errors = {
     name: fieldError(save.error, "name"),
     key: fieldError(save.error, "api_key"),
@@ -113,6 +113,7 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
   };
   const placed = errors.name || errors.key || errors.url || fieldError(save.error, "api");
 
+  const copies = `Parawork reads the credentials ${name} stores in the home directory of the server's user and gives your sessions a copy. It never changes the originals. Anyone who can type in your sessions could use the copy.`;
   const nameField = (
     <TextField
       label="Name"
@@ -262,17 +263,29 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
           )}
         </>
       )}
-      {kind === "existing_login" && !account && (
-        <Check
-          label="I agree that Parawork copies this login"
-          hint={`Parawork reads the credentials ${name} stores in the home directory of the server's user and gives your sessions a copy. It never changes the originals. Anyone who can type in your sessions could use the copy.`}
-          checked={consent}
-          onChange={(e) => setConsent(e.target.checked)}
-        />
-      )}
+      {kind === "existing_login" &&
+        !account &&
+        (brief ? (
+          <p className="text-meta text-fg2">{copies}</p>
+        ) : (
+          <Check
+            label="I agree that Parawork copies this login"
+            hint={copies}
+            checked={consent}
+            onChange={(e) => setConsent(e.target.checked)}
+          />
+        ))}
       <FormError error={save.error && !placed ? save.error : null} />
       <Button className="self-start" disabled={!ready} busy={save.isPending && "Saving"} onClick={() => save.mutate()}>
-        {account ? "Save" : scope === "team" ? "Add for the team" : own ? "Use this key" : "Use this account"}
+        {brief && kind === "existing_login"
+          ? "Agree and use this login"
+          : account
+            ? "Save"
+            : scope === "team"
+              ? "Add for the team"
+              : own
+                ? "Use this key"
+                : "Use this account"}
       </Button>
     </div>
   );

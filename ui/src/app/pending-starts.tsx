@@ -1,26 +1,30 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
+import type { Session } from "@/api/client";
 import { keys, workspacesQuery } from "@/api/queries";
 import { keepUnsent, sayFirst } from "@/sessions/first-prompt";
+import { dropFiles, heldFiles } from "@/sessions/held-files";
 import {
-  addPendingStart,
+  firstStarts,
   type PendingStart,
   pendingStarts,
-  takeFiles,
+  setFirstStart,
   takePendingStart,
 } from "@/sessions/pending-start";
 import { startSession } from "@/sessions/start";
+import { useStore } from "@/state/store";
 import { useTeam } from "@/state/team";
-import { toast, toastError } from "@/state/toasts";
+import { toast } from "@/state/toasts";
 
-/** Starts the agent chosen in the new-workspace dialog once its workspace is ready, on whatever page the user is. */
+/** Starts the agent chosen in the composer once its workspace is ready, on whatever page the user is. */
 export function PendingStarts() {
   const team = useTeam();
   const client = useQueryClient();
   const list = useQuery(workspacesQuery(team.slug));
+  const wanted = useStore(firstStarts);
 
   useEffect(() => {
-    const waiting = pendingStarts();
+    const waiting = Object.keys(wanted).length > 0 ? pendingStarts() : [];
     if (waiting.length === 0 || !list.data) return;
     const start = async (p: PendingStart) => {
       try {
@@ -37,28 +41,38 @@ export function PendingStarts() {
           `first-${p.workspaceId}-${p.at}`,
         );
         if (p.files) {
-          const files = takeFiles(p.workspaceId);
-          if (files) void sayFirst(session.id, p.prompt, files);
+          const files = await heldFiles(p.workspaceId);
+          if (files) void sayFirst(session.id, p.prompt, files).then((sent) => sent && dropFiles(p.workspaceId));
           else {
             keepUnsent(session.id, p.prompt);
-            toast({ title: "The attached files were lost with the reload", text: "The prompt waits in its field." });
+            toast({ title: "This browser did not keep the attached files", text: "The prompt waits in its field." });
           }
         }
+        client.setQueryData<Session[]>(keys.sessions(p.workspaceId), (list) => [
+          session,
+          ...(list ?? []).filter((x) => x.id !== session.id),
+        ]);
+        setFirstStart(p.workspaceId, undefined);
       } catch (error) {
-        toastError("The session did not start", error, () => {
-          addPendingStart({ ...p, at: Date.now() });
-          void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
-        });
+        // Its page says why, and offers to try again.
+        setFirstStart(p.workspaceId, { start: p, error });
       }
       void client.invalidateQueries({ queryKey: keys.sessions(p.workspaceId) });
     };
+    for (const [id, f] of Object.entries(wanted)) {
+      // Another window starts it.
+      if (f.since === undefined && f.error === undefined && !waiting.some((p) => p.workspaceId === id))
+        setFirstStart(id, undefined);
+    }
     for (const p of waiting) {
       const w = list.data.find((x) => x.id === p.workspaceId);
       if (w?.state === "ready") {
         const taken = takePendingStart(p.workspaceId);
-        if (taken) void start(taken);
+        if (!taken) continue;
+        setFirstStart(taken.workspaceId, { start: taken, since: Date.now() });
+        void start(taken);
       }
     }
-  }, [list.data, client, team.slug]);
+  }, [list.data, client, wanted]);
   return null;
 }

@@ -3,7 +3,7 @@ import { type KeyboardEvent, type RefObject, type SyntheticEvent, useId, useStat
 import { api, data } from "@/api/client";
 import { visible } from "@/format/text";
 import { cx } from "@/kit/cx";
-import { mentionAt } from "./derive";
+import { fits, mentionAt } from "./derive";
 import { useSettled } from "./use-settled";
 
 /** Files of the base branch to name in a prompt, while one is being written after an @. */
@@ -36,7 +36,8 @@ export function useMention(
     staleTime: 30_000,
     retry: false,
   });
-  const found = open ? (items ?? []) : [];
+  // Until the answer is there, of the earlier list only what still fits can be chosen.
+  const found = open ? (items ?? []).filter((path) => fits(path, written.path)) : [];
   const active = Math.min(at, found.length - 1);
   const choose = (path: string) => {
     if (!written) return;

@@ -3,6 +3,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useAgentChoice } from "@/agents/agent-choice";
 import { useAttachments } from "@/agents/attach";
+import type { Attached } from "@/agents/attachments";
 import { COMMAND, SHELL } from "@/agents/built-in";
 import { OWN, ownArgs } from "@/agents/own";
 import { useOwnChoice } from "@/agents/own-options";
@@ -15,13 +16,19 @@ import { useLatencies } from "@/sandboxes/regions";
 import type { Place as PlaceInfo } from "@/sandboxes/remote";
 import { chosenSize, sizeId } from "@/sandboxes/remote-words";
 import { firstPlace, placeBody, placeId } from "@/sandboxes/which";
-import { addPendingStart, holdFiles } from "@/sessions/pending-start";
+import { holdFiles } from "@/sessions/held-files";
+import { addPendingStart } from "@/sessions/pending-start";
 import { isString, recall, remember } from "@/state/remember";
 import { useTeam } from "@/state/team";
 import { nameFrom } from "./derive";
 import { usePromptDraft } from "./draft";
 import type { Try } from "./several";
 import { useSettled } from "./use-settled";
+
+interface Sent {
+  prompt: string;
+  files: readonly Attached[];
+}
 
 /** All that is chosen for a new workspace, what is derived from it, and how it is made. */
 export function useComposing(projects: Project[], first: Project) {
@@ -77,7 +84,8 @@ export function useComposing(projects: Project[], first: Project) {
     await client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
   };
   const create = useMutation({
-    mutationFn: () =>
+    // What is sent is fixed when it is: the list of workspaces may change what is suggested before the answer is there.
+    mutationFn: (_sent: Sent) =>
       data(
         api.POST("/teams/{team}/workspaces", {
           params: { path: { team: team.slug } },
@@ -95,7 +103,7 @@ export function useComposing(projects: Project[], first: Project) {
           },
         }),
       ),
-    onSuccess: async (w) => {
+    onSuccess: async (w, sent) => {
       remember(`agent.${project.id}`, choice.agent);
       if (talks) remember("agent", choice.agent);
       own.keep();
@@ -104,12 +112,14 @@ export function useComposing(projects: Project[], first: Project) {
       void client.invalidateQueries({ queryKey: keys.executors(team.slug) }); // another one is suggested now
       if (size) remember(`size.${project.id}.${place}`, sizeId(size));
       if (choice.agent) {
-        const files = attachments.takes ? attachments.list : [];
+        const { files } = sent;
+        if (files.length > 0) await holdFiles(w.id, files);
         addPendingStart({
           workspaceId: w.id,
           agent: choice.agent,
-          prompt: talks ? prompt : "",
-          ...(choice.agent === COMMAND ? { argv } : own.argv ? { argv: own.argv } : {}),
+          name: choice.info?.name ?? (choice.agent === SHELL ? "the shell" : "the command"),
+          prompt: talks ? sent.prompt : "",
+          ...(choice.agent === COMMAND ? { argv: splitCommand(sent.prompt) } : own.argv ? { argv: own.argv } : {}),
           ...(choice.account ? { account: choice.account } : {}),
           ...(choice.info?.takes_permissions
             ? { permissions: permissions.all ? "all" : "ask", confirmed: permissions.confirmed }
@@ -117,7 +127,6 @@ export function useComposing(projects: Project[], first: Project) {
           ...(files.length > 0 ? { files: files.length } : {}),
           at: Date.now(),
         });
-        if (files.length > 0) holdFiles(w.id, files);
       }
       void done();
       await navigate({
@@ -236,7 +245,7 @@ export function useComposing(projects: Project[], first: Project) {
     go: () => {
       if (reason !== "" || busy) return;
       if (tries) run.mutate(tries);
-      else create.mutate();
+      else create.mutate({ prompt, files: attachments.takes ? attachments.list : [] });
     },
   };
 }

@@ -10,15 +10,17 @@ const PAUSE = 500; // ms
 
 /**
  * Gives a session of Parawork's own agent that is starting a prompt with files, as soon as its conversation takes one. What cannot be sent
- * waits in the session's field.
+ * waits in the session's field. Returns whether it was sent.
  */
-export async function sayFirst(session: string, text: string, files: readonly Attached[]): Promise<void> {
+export async function sayFirst(session: string, text: string, files: readonly Attached[]): Promise<boolean> {
   try {
     for (let tries = 1; !(await said(session, text, files, tries === TRIES)); tries++)
       await new Promise((done) => setTimeout(done, PAUSE));
+    return true;
   } catch (error) {
     keepUnsent(session, text);
     toastError("The prompt was not sent", error);
+    return false;
   }
 }
 

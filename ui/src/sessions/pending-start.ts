@@ -1,10 +1,13 @@
-import type { Attached } from "@/agents/attachments";
 import { forget, recall, remember } from "@/state/remember";
+import { Store } from "@/state/store";
+import { dropFiles } from "./held-files";
 
 /** A session to start as soon as its workspace is ready. Kept in the browser, so that a reload does not forget it. */
 export interface PendingStart {
   workspaceId: string;
   agent: string;
+  /** The agent's name, for people. */
+  name: string;
   prompt: string;
   argv?: string[];
   account?: string;
@@ -27,20 +30,7 @@ export function pendingStarts(now = Date.now()): PendingStart[] {
 
 export function addPendingStart(p: PendingStart): void {
   remember(KEY, [...pendingStarts().filter((x) => x.workspaceId !== p.workspaceId), p]);
-}
-
-const attached = new Map<string, readonly Attached[]>();
-
-/** Keeps the files of a workspace's first prompt: they are too large for the browser's store, and gone after a reload. */
-export function holdFiles(workspaceId: string, files: readonly Attached[]): void {
-  attached.set(workspaceId, files);
-}
-
-/** Returns the files that were kept, once. */
-export function takeFiles(workspaceId: string): readonly Attached[] | undefined {
-  const files = attached.get(workspaceId);
-  attached.delete(workspaceId);
-  return files;
+  firstStarts.update((all) => ({ ...all, [p.workspaceId]: { start: p } }));
 }
 
 export function takePendingStart(workspaceId: string): PendingStart | undefined {
@@ -51,4 +41,29 @@ export function takePendingStart(workspaceId: string): PendingStart | undefined 
   if (rest.length > 0) remember(KEY, rest);
   else forget(KEY);
   return found;
+}
+
+/** The first session of a workspace, until it is there. */
+export interface FirstStart {
+  start: PendingStart;
+  /** When it was asked for; undefined while the workspace is made. */
+  since?: number;
+  /** Why it did not start. */
+  error?: unknown;
+}
+
+/** The first sessions that this page waits for or that did not start, by workspace. */
+export const firstStarts = new Store<Record<string, FirstStart>>(
+  Object.fromEntries(pendingStarts().map((p) => [p.workspaceId, { start: p }])),
+);
+
+export const setFirstStart = (workspaceId: string, now: FirstStart | undefined): void => {
+  firstStarts.update(({ [workspaceId]: _, ...rest }) => (now ? { ...rest, [workspaceId]: now } : rest));
+};
+
+/** Forgets a first session: something else is started in its place. */
+export function dropFirstStart(workspaceId: string): void {
+  takePendingStart(workspaceId);
+  dropFiles(workspaceId);
+  setFirstStart(workspaceId, undefined);
 }

@@ -1,8 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { Suspense, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { SETUP } from "@/agents/built-in";
+import type { Session } from "@/api/client";
 import { sessionsQuery } from "@/api/queries";
+import { useNow } from "@/format/now";
 import { bytes } from "@/format/text";
+import { duration } from "@/format/time";
 import { useAction } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
 import { Icon } from "@/kit/icon";
@@ -105,6 +108,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
             Loading the screen…
           </p>
         )}
+        {session?.state === "starting" && !shell && !ended && !readOnly && <StartingLine session={session} />}
         {view.scrolledUp && (
           <Button className="absolute right-5 bottom-3 bg-bg1 shadow-float" onClick={() => handle.scrollToEnd()}>
             <Icon name="down" size={14} />
@@ -238,4 +242,17 @@ function useTabDot(bell: boolean): void {
       back();
     };
   }, [bell]);
+}
+
+/** Until a program has drawn anything: what is awaited, and for how long. */
+function StartingLine({ session: s }: { session: Session }) {
+  const now = useNow(1000);
+  return (
+    <p role="status" className="late absolute inset-x-0 top-1/3 text-center text-fg2">
+      Starting {s.agent_name}
+      <span aria-hidden className="ml-2 text-meta text-fg3 tabular-nums">
+        {duration(Math.max(0, now - s.started_at))}
+      </span>
+    </p>
+  );
 }

@@ -14,6 +14,7 @@ import { useMedia } from "@/kit/use-media";
 import { serveProblem } from "@/sandboxes/problem";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
+import FirstStart, { useFirstStart } from "./first-start";
 import { SessionForm } from "./session-form";
 import { isShell, sessionMark } from "./sessions";
 import { useShownSession } from "./shown-session";
@@ -166,6 +167,8 @@ interface NoneProps {
 }
 
 function NoSessions({ workspace: w, kind, may, shell, onStarted }: NoneProps) {
+  const first = useFirstStart(w.id);
+  if (first) return <FirstStart workspace={w} />;
   if (!may) return <Empty title="No session yet">You can watch agents here once someone starts one.</Empty>;
   if (kind === "shell")
     return (

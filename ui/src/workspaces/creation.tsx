@@ -57,6 +57,19 @@ export function Creation({ workspace: w }: { workspace: Workspace }) {
           {w.steps.map((s) => (
             <StepRow key={s.name} step={s} />
           ))}
+          {start && !failed && (
+            <StepRow
+              step={{
+                name: "session",
+                title: `Start ${start.name}`,
+                state: "pending",
+                detail: "",
+                started_at: null,
+                ended_at: null,
+                session_id: null,
+              }}
+            />
+          )}
         </ol>
         {failed && problem && (
           <CannotServe
@@ -69,7 +82,7 @@ export function Creation({ workspace: w }: { workspace: Workspace }) {
         )}
         {!failed && start && !starting && (
           <p className="mt-2 text-fg2">
-            The session starts when this is done. You can leave this page. It continues in the background.
+            You can leave this page. It continues in the background, and the session starts when this is done.
           </p>
         )}
         {edit && (
