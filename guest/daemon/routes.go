@@ -44,7 +44,7 @@ func (d *Daemon) handler() http.Handler {
 		"GET /v1/files":                          d.scoped(d.serveReadFile, d.homeRead),
 		"PUT /v1/files":                          d.scoped(d.serveWriteFile, d.homeWrite),
 		"DELETE /v1/files":                       d.scoped(d.serveRemoveFile, d.homeRemove),
-		"POST /v1/move":                          d.serveMove,
+		"POST /v1/move":                          serveMove(d),
 		"POST /v1/mkdir":                         d.scoped(d.serveMkdir, d.homeMkdir),
 		"POST /v1/symlink":                       d.serveSymlink,
 		"GET /v1/glob":                           d.serveGlob,

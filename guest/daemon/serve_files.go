@@ -13,9 +13,11 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/arrange"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -232,4 +234,50 @@ func (d *Daemon) serveList(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer(w, http.StatusOK, out)
 	return nil
+}
+
+// serveMove gives a file, a link or a folder another path. Missing folders on the way are made; nothing is ever replaced.
+func serveMove(d *Daemon) func(w http.ResponseWriter, r *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		from, to := r.URL.Query().Get("path"), r.URL.Query().Get("to")
+		raw, err := inRoot(from, false)
+		if err != nil {
+			return err
+		}
+		target, err := inRoot(to, false)
+		if err != nil {
+			return err
+		}
+		info, err := d.root.Lstat(raw)
+		if err != nil {
+			return fromDisk(err, from)
+		}
+		if info.IsDir() {
+			if strings.HasPrefix(target, raw+"/") {
+				return fault.New(fault.Invalid, "invalid_path", "A folder cannot be moved into itself.")
+			}
+			// A submodule or a worktree knows its place by absolute paths.
+			if _, err := d.root.Lstat(path.Join(raw, ".git")); err == nil {
+				return fault.New(fault.Conflict, "git_directory", "%q is a git repository of its own. Move it in a terminal.", from)
+			}
+		}
+		if dir := path.Dir(target); dir != "." {
+			if err := d.root.MkdirAll(dir, 0o755); err != nil {
+				return fromDisk(err, to)
+			}
+		}
+		if err := arrange.Rename(d.root, raw, target); errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) {
+			return errThere(to)
+		} else if err != nil {
+			return fromDisk(err, from)
+		}
+		if d.cfg.Changes != nil {
+			d.cfg.Changes.Hint()
+		}
+		if info, err = d.root.Lstat(target); err != nil {
+			return fromDisk(err, to)
+		}
+		answer(w, http.StatusOK, d.fileInfo(target, info))
+		return nil
+	}
 }

@@ -1,9 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
+import { useNavigate, useParams } from "@tanstack/react-router";
 import { Command } from "cmdk";
 import { Dialog as Radix } from "radix-ui";
-import { useMemo } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import { projectsQuery, workspacesQuery } from "@/api/queries";
+import { Marked } from "@/files/marked";
+import { usePaths } from "@/files/paths";
+import { opened } from "@/files/recent";
 import { available, perform } from "@/keys/keyboard";
 import { Icon } from "@/kit/icon";
 import { Kbd } from "@/kit/kbd";
@@ -11,32 +14,155 @@ import { Shape } from "@/kit/mark";
 import { machinesQuery } from "@/machines/api";
 import { Danger } from "@/machines/danger";
 import { machineStands } from "@/machines/words";
+import { useShownParts } from "@/settings/nav";
+import { PARTS, pageOf } from "@/settings/sections";
+import { recall, remember } from "@/state/remember";
 import { useStore } from "@/state/store";
 import { useMe, useTeam } from "@/state/team";
 import { grouped } from "@/workspaces/groups";
+import { type Findable, ranked } from "./rank";
 
 const ITEM =
   "flex min-h-9 cursor-pointer items-center gap-2.5 rounded-sm px-2.5 py-1 data-[selected=true]:bg-bg2 pointer-coarse:min-h-11";
 const GROUP =
   "[&_[cmdk-group-heading]]:px-2.5 [&_[cmdk-group-heading]]:pt-2 [&_[cmdk-group-heading]]:pb-1 [&_[cmdk-group-heading]]:text-meta [&_[cmdk-group-heading]]:text-fg3";
 
+/** Something the palette finds, how it is shown, and what choosing it does. */
+interface Item extends Findable {
+  group: string;
+  before?: ReactNode;
+  after?: ReactNode;
+  run: () => void;
+}
+
+const MOST = 30;
+const MOST_FILES = 8;
+const MOST_RECENT = 6;
+const RECENT_KEPT = 20;
+const isIds = (v: unknown): v is string[] => Array.isArray(v) && v.every((i) => typeof i === "string");
+
 /** The command palette. */
 export default function Palette({ onClose }: { onClose: () => void }) {
   const team = useTeam();
-  const others = useMe().teams.filter((t) => t.id !== team.id);
+  const me = useMe();
+  const { key } = useParams({ strict: false });
   const navigate = useNavigate();
   const workspaces = useQuery(workspacesQuery(team.slug));
   const projects = useQuery(projectsQuery(team.slug));
   const machines = useQuery(machinesQuery(team.slug));
   const actions = useStore(available);
-  const rows = useMemo(() => grouped(workspaces.data ?? []).flatMap((g) => g.items), [workspaces.data]);
+  const parts = useShownParts();
+  const [typed, setTyped] = useState("");
+  const recentKey = `palette.${team.id}`;
+  const [recent] = useState(() => recall(recentKey, isIds) ?? []);
+  const here = key ? workspaces.data?.find((w) => w.key === key) : undefined;
+  const { found } = usePaths(typed.trim().length > 1 ? here?.id : undefined, typed, MOST_FILES);
 
-  const run = (then: () => void) => {
+  const items = useMemo((): Item[] => {
+    const params = { team: team.slug };
+    const out: Item[] = grouped(workspaces.data ?? [])
+      .flatMap((g) => g.items)
+      .map(({ workspace: w, standing: s }) => ({
+        id: `workspace ${w.id}`,
+        group: "Workspaces",
+        title: w.name,
+        words: [w.key, w.branch, w.project_name, w.executor, s.word, "workspace"].join(" "),
+        before: <Shape kind={s.mark} />,
+        after: (
+          <>
+            <span className="hidden truncate text-meta text-fg3 sm:block">{s.word}</span>
+            <span className="font-mono text-[11px] text-fg3">{w.key}</span>
+          </>
+        ),
+        run: () => void navigate({ to: "/$team/w/$key", params: { ...params, key: w.key } }),
+      }));
+    for (const group of ["Questions", "Workspace", "Terminal", "Review", "Go to", "General"])
+      for (const a of actions)
+        if (a.group === group && !a.keyOnly)
+          out.push({
+            id: `action ${a.id}`,
+            group,
+            title: a.label,
+            words: `${group} action`,
+            after: a.keys[0] && <Kbd keys={a.keys[0]} />,
+            run: () => perform(a.id),
+          });
+    for (const t of me.teams)
+      if (t.id !== team.id)
+        out.push({
+          id: `team ${t.id}`,
+          group: "Teams",
+          title: `Switch to ${t.name}`,
+          words: `team ${t.slug}`,
+          after: <span className="text-meta text-fg3">{t.suspended ? "suspended" : t.role}</span>,
+          run: () => void navigate({ to: "/$team", params: { team: t.slug } }),
+        });
+    for (const p of projects.data ?? [])
+      out.push({
+        id: `project ${p.id}`,
+        group: "Projects",
+        title: p.name,
+        words: `project ${p.source.url ?? ""} ${p.source.path ?? ""}`,
+        before: <Icon name="git" size={14} className="text-fg3" />,
+        run: () => void navigate({ to: "/$team/p/$project", params: { ...params, project: p.id } }),
+      });
+    for (const m of machines.data ?? []) {
+      const s = machineStands(m, Date.now());
+      out.push({
+        id: `machine ${m.id}`,
+        group: "Machines",
+        title: m.name,
+        words: `machine ${m.hostname} ${m.user_name} ${s.word}`,
+        before: <Shape kind={s.mark} />,
+        after: (
+          <>
+            {m.dangerous && <Danger />}
+            <span className="text-meta text-fg3">{s.word}</span>
+          </>
+        ),
+        run: () => void navigate({ to: "/$team/machines/$machine", params: { ...params, machine: m.id } }),
+      });
+    }
+    for (const section of parts) {
+      const page = pageOf(section);
+      const [name, words] = PARTS[section];
+      out.push({
+        id: `settings ${section}`,
+        group: "Settings",
+        title: name,
+        words: `settings ${page?.group ?? ""} ${page?.name ?? ""} ${words}`,
+        before: <Icon name="gear" size={14} className="text-fg3" />,
+        after: page && <span className="truncate text-meta text-fg3">{`${page.group} settings`}</span>,
+        run: () => void navigate({ to: "/$team/settings/{-$section}", params: { ...params, section } }),
+      });
+    }
+    return out;
+  }, [team, me, workspaces.data, projects.data, machines.data, actions, parts, navigate]);
+
+  const choose = (it: Item) => {
+    remember(recentKey, [it.id, ...recent.filter((id) => id !== it.id)].slice(0, RECENT_KEPT));
     onClose();
     // After the dialog has given the focus back: an action may open another one or move the focus itself.
-    setTimeout(then, 0);
+    setTimeout(it.run, 0);
   };
+  const searching = typed.trim() !== "";
+  const best = useMemo(() => (searching ? ranked(typed, items, recent, MOST) : []), [searching, typed, items, recent]);
+  const groups = useMemo(() => {
+    if (searching) return [];
+    const last = recent.flatMap((id) => items.find((it) => it.id === id) ?? []).slice(0, MOST_RECENT);
+    const all = new Map<string, Item[]>();
+    // Settings are found by typing: there are many.
+    for (const it of items) if (it.group !== "Settings") all.set(it.group, [...(all.get(it.group) ?? []), it]);
+    return last.length > 0 ? [["Recent", last] as const, ...all] : [...all];
+  }, [searching, items, recent]);
 
+  const row = (it: Item, within: string) => (
+    <Command.Item key={it.id} value={`${within} ${it.id}`} onSelect={() => choose(it)} className={ITEM}>
+      {it.before}
+      <span className="min-w-0 flex-1 truncate">{it.title}</span>
+      {it.after}
+    </Command.Item>
+  );
   return (
     <Radix.Root open onOpenChange={(o) => !o && onClose()}>
       <Radix.Portal>
@@ -46,122 +172,51 @@ export default function Palette({ onClose }: { onClose: () => void }) {
           className="rise-in fixed inset-x-2 top-2 z-50 mx-auto max-w-[600px] overflow-hidden rounded-md bg-bg1 shadow-float outline-none md:top-[12vh]"
         >
           <Radix.Title className="sr-only">Command palette</Radix.Title>
-          <Command label="Command palette" loop className="flex max-h-[min(70vh,520px)] flex-col">
+          <Command label="Command palette" loop shouldFilter={false} className="flex max-h-[min(70vh,520px)] flex-col">
             <div className="flex items-center gap-2.5 border-b border-hairline px-3.5">
               <Icon name="search" className="text-fg3" />
               <Command.Input
-                placeholder="A workspace, branch, project or command"
+                value={typed}
+                onValueChange={setTyped}
+                placeholder={here ? "A workspace, file, setting or command" : "A workspace, setting or command"}
                 className="h-11 min-w-0 flex-1 bg-transparent outline-none pointer-coarse:text-[16px]"
               />
               <Kbd keys="Esc" />
             </div>
             <Command.List className="min-h-0 flex-1 overflow-y-auto p-1.5">
               <Command.Empty className="px-2.5 py-6 text-center text-fg3">Nothing found.</Command.Empty>
-              {rows.length > 0 && (
-                <Command.Group heading="Workspaces" className={GROUP}>
-                  {rows.map(({ workspace: w, standing: s }) => (
+              {best.length > 0 && (
+                <Command.Group heading="Best matches" className={GROUP}>
+                  {best.map((it) => row(it, "best"))}
+                </Command.Group>
+              )}
+              {searching && here && found && found.items.length > 0 && (
+                <Command.Group heading={`Files of ${here.name}`} className={GROUP}>
+                  {found.items.map(({ path, at }) => (
                     <Command.Item
-                      key={w.id}
-                      value={`workspace ${w.id}`}
-                      keywords={[w.key, w.name, w.branch, w.project_name, w.executor, s.word]}
-                      onSelect={() =>
-                        run(() => void navigate({ to: "/$team/w/$key", params: { team: team.slug, key: w.key } }))
-                      }
+                      key={path}
+                      value={`file ${path}`}
+                      onSelect={() => {
+                        onClose();
+                        opened(here.id, path);
+                        void navigate({
+                          to: "/$team/w/$key/edit",
+                          params: { team: team.slug, key: here.key },
+                          search: { path },
+                        });
+                      }}
                       className={ITEM}
                     >
-                      <Shape kind={s.mark} />
-                      <span className="min-w-0 flex-1 truncate">{w.name}</span>
-                      <span className="hidden truncate text-meta text-fg3 sm:block">{s.word}</span>
-                      <span className="font-mono text-[11px] text-fg3">{w.key}</span>
+                      <Marked path={path} at={at} />
                     </Command.Item>
                   ))}
                 </Command.Group>
               )}
-              {(["Questions", "Workspace", "Terminal", "Review", "Go to", "General"] as const).map((group) => {
-                const list = actions.filter((a) => a.group === group && !a.keyOnly);
-                if (list.length === 0) return null;
-                return (
-                  <Command.Group key={group} heading={group} className={GROUP}>
-                    {list.map((a) => (
-                      <Command.Item
-                        key={a.id}
-                        value={`action ${a.id}`}
-                        keywords={[a.label]}
-                        onSelect={() => run(() => perform(a.id))}
-                        className={ITEM}
-                      >
-                        <span className="min-w-0 flex-1 truncate">{a.label}</span>
-                        {a.keys[0] && <Kbd keys={a.keys[0]} />}
-                      </Command.Item>
-                    ))}
-                  </Command.Group>
-                );
-              })}
-              {others.length > 0 && (
-                <Command.Group heading="Teams" className={GROUP}>
-                  {others.map((t) => (
-                    <Command.Item
-                      key={t.id}
-                      value={`team ${t.id}`}
-                      keywords={["team", "switch", t.name, t.slug]}
-                      onSelect={() => run(() => void navigate({ to: "/$team", params: { team: t.slug } }))}
-                      className={ITEM}
-                    >
-                      <span className="min-w-0 flex-1 truncate">Switch to {t.name}</span>
-                      <span className="text-meta text-fg3">{t.suspended ? "suspended" : t.role}</span>
-                    </Command.Item>
-                  ))}
+              {groups.map(([group, list]) => (
+                <Command.Group key={group} heading={group} className={GROUP}>
+                  {list.map((it) => row(it, group))}
                 </Command.Group>
-              )}
-              {(projects.data?.length ?? 0) > 0 && (
-                <Command.Group heading="Projects" className={GROUP}>
-                  {projects.data?.map((p) => (
-                    <Command.Item
-                      key={p.id}
-                      value={`project ${p.id}`}
-                      keywords={[p.name, p.source.url ?? "", p.source.path ?? ""]}
-                      onSelect={() =>
-                        run(
-                          () => void navigate({ to: "/$team/p/$project", params: { team: team.slug, project: p.id } }),
-                        )
-                      }
-                      className={ITEM}
-                    >
-                      <Icon name="git" size={14} className="text-fg3" />
-                      <span className="truncate">{p.name}</span>
-                    </Command.Item>
-                  ))}
-                </Command.Group>
-              )}
-              {(machines.data?.length ?? 0) > 0 && (
-                <Command.Group heading="Machines" className={GROUP}>
-                  {machines.data?.map((m) => {
-                    const s = machineStands(m, Date.now());
-                    return (
-                      <Command.Item
-                        key={m.id}
-                        value={`machine ${m.id}`}
-                        keywords={["machine", m.name, m.hostname, m.user_name, s.word]}
-                        onSelect={() =>
-                          run(
-                            () =>
-                              void navigate({
-                                to: "/$team/machines/$machine",
-                                params: { team: team.slug, machine: m.id },
-                              }),
-                          )
-                        }
-                        className={ITEM}
-                      >
-                        <Shape kind={s.mark} />
-                        <span className="min-w-0 flex-1 truncate">{m.name}</span>
-                        {m.dangerous && <Danger />}
-                        <span className="text-meta text-fg3">{s.word}</span>
-                      </Command.Item>
-                    );
-                  })}
-                </Command.Group>
-              )}
+              ))}
             </Command.List>
           </Command>
         </Radix.Content>

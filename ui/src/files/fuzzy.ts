@@ -8,6 +8,7 @@ export interface Match {
 const START = 8; // the character begins a word
 const NEXT = 5; // it follows the one before
 const NAME = 4; // it is in the last part of a path
+const MOST_RANKED = 5000;
 const GAP = 0.05; // for each character between two
 
 const separator = (c: number) => c === 47 || c === 95 || c === 45 || c === 46 || c === 32 || c === 58;
@@ -106,6 +107,20 @@ export class PathIndex {
     this.lower = paths.map((p) => p.toLowerCase());
   }
 
+  /** Of very many that fit, as for a single letter, those that are worth ranking: first the ones with the word in their name. */
+  private hopeful(kept: readonly number[], word: string): readonly number[] {
+    if (kept.length <= MOST_RANKED) return kept;
+    const named: number[] = [];
+    const others: number[] = [];
+    for (const i of kept) {
+      const text = this.lower[i]!;
+      const into = text.lastIndexOf(word) > text.lastIndexOf("/") ? named : others;
+      if (into.length < MOST_RANKED) into.push(i);
+      if (named.length === MOST_RANKED) break;
+    }
+    return [...named, ...others].slice(0, MOST_RANKED);
+  }
+
   /** The best paths for what was typed, and how many fit at all. With whole, each word must be in the path as it is. */
   find(typed: string, most: number, whole = false): { items: { path: string; at: number[] }[]; total: number } {
     const words = wordsOf(typed);
@@ -131,7 +146,7 @@ export class PathIndex {
     }
     if (!whole) this.before = { words, of: Int32Array.from(kept) };
     const ranked: { path: string; at: number[]; score: number }[] = [];
-    for (const i of kept) {
+    for (const i of this.hopeful(kept, words[0]!)) {
       const m = match(words, this.paths[i]!, this.lower[i]!);
       if (m || whole) ranked.push({ path: this.paths[i]!, at: m?.at ?? [], score: m?.score ?? 0 });
     }

@@ -231,11 +231,7 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
         </IconButton>
         {menu && !menu.at ? (
           <Suspense fallback={more}>
-            <RowMenu
-              {...{ workspace: w.id, target: menu, can, does }}
-              trigger={more}
-              onClose={() => setMenu(undefined)}
-            />
+            <RowMenu {...{ workspace: w, target: menu, can, does }} trigger={more} onClose={() => setMenu(undefined)} />
           </Suspense>
         ) : (
           more
@@ -331,7 +327,7 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
       <Suspense>
         {menu?.at && (
           <RowMenu
-            {...{ workspace: w.id, target: menu, can, does }}
+            {...{ workspace: w, target: menu, can, does }}
             key={`${menu.at.x} ${menu.at.y}`}
             onClose={() => {
               setMenu(undefined);

@@ -1,8 +1,10 @@
 import { type ReactElement, useEffect, useState } from "react";
-import { downloadOf, parentOf } from "@/files/acts";
+import type { Workspace } from "@/api/client";
 import { visible } from "@/format/text";
 import { MenuItem, MenuLabel, MenuLine, MenuOverlay } from "@/kit/menu-parts";
 import { toast } from "@/state/toasts";
+import { downloadOf, parentOf } from "./acts";
+import { editorLinks } from "./editors";
 import type { FilesRow } from "./rows";
 
 export interface MenuTarget {
@@ -22,7 +24,7 @@ export interface RowDoes {
 }
 
 interface Props {
-  workspace: string;
+  workspace: Workspace;
   target: MenuTarget;
   can: boolean;
   does: RowDoes;
@@ -30,8 +32,10 @@ interface Props {
   onClose: () => void;
 }
 
+const WHY_NO_EDITOR = "Its files are in a sandbox or on a machine that the server knows no folder of, or not for you.";
+
 /** What can be done to a row of the tree, or to the whole workspace. */
-export default function RowMenu({ workspace, target: { row, at }, can, does, trigger, onClose }: Props) {
+export default function RowMenu({ workspace: w, target: { row, at }, can, does, trigger, onClose }: Props) {
   // Open only once it is drawn: what it hangs on must be there first.
   const [open, setOpen] = useState(false);
   useEffect(() => setOpen(true), []);
@@ -39,6 +43,7 @@ export default function RowMenu({ workspace, target: { row, at }, can, does, tri
   const one = row && row.kind !== "note" ? row : undefined;
   const isFolder = !one || one.kind === "folder";
   const file = one?.kind === "file" && one.entry.type === "file";
+  const editors = editorLinks(w, one?.path ?? "");
   return (
     <MenuOverlay
       align={at ? "start" : "end"}
@@ -47,7 +52,17 @@ export default function RowMenu({ workspace, target: { row, at }, can, does, tri
         setOpen(on);
         if (!on) onClose();
       }}
-      trigger={trigger ?? <span className="fixed size-0" style={{ left: at?.x, top: at?.y }} />}
+      trigger={
+        trigger ?? (
+          <button
+            type="button"
+            tabIndex={-1}
+            aria-label="File actions"
+            className="pointer-events-none fixed size-0"
+            style={{ left: at?.x, top: at?.y }}
+          />
+        )
+      }
     >
       <MenuLabel>{one ? visible(one.path) : "All files"}</MenuLabel>
       {one && !isFolder && <MenuItem onSelect={() => does.open(one.path)}>Open</MenuItem>}
@@ -62,9 +77,19 @@ export default function RowMenu({ workspace, target: { row, at }, can, does, tri
       {(isFolder || file) && (
         <MenuItem
           hint={isFolder ? "As a zip archive, without files that git ignores" : undefined}
-          onSelect={() => window.location.assign(downloadOf(workspace, one?.path ?? "", isFolder))}
+          onSelect={() => window.location.assign(downloadOf(w.id, one?.path ?? "", isFolder))}
         >
           Download
+        </MenuItem>
+      )}
+      {editors.map((e) => (
+        <MenuItem key={e.name} onSelect={() => window.location.assign(e.url)}>
+          Open in {e.name}
+        </MenuItem>
+      ))}
+      {editors.length === 0 && (
+        <MenuItem disabled hint={WHY_NO_EDITOR} onSelect={() => {}}>
+          Open in an editor on your computer
         </MenuItem>
       )}
       {one && (
