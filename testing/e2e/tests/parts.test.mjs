@@ -269,7 +269,7 @@ test("files are opened by name, and searched", part, async () => {
   await page.keyboard.press("Enter");
   await page.getByRole("textbox", { name: "Text of kit/deep/found.ts" }).getByText("Needle here").waitFor();
 
-  await page.keyboard.press("Control+Shift+f");
+  await page.keyboard.press("Control+Shift+F");
   await page.getByRole("textbox", { name: "Search in files" }).fill("needle");
   await page.getByText("1 line in 1 file", { exact: true }).waitFor();
   assert.deepEqual(await axe(page), []);

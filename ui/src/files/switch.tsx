@@ -38,6 +38,7 @@ export function FilesSwitch({
         params={params}
         search={(s) => (on === "all" ? s : on === "find" ? { ...s, find: undefined } : {})}
         preload={false}
+        activeOptions={{ exact: true, includeSearch: true }}
         aria-current={current(on === "all")}
         className={TAB}
       >
@@ -50,6 +51,7 @@ export function FilesSwitch({
           on === "find" ? s : on === "all" ? { ...s, find: true as const } : { path, find: true as const }
         }
         preload={false}
+        activeOptions={{ exact: true, includeSearch: true }}
         aria-current={current(on === "find")}
         className={TAB}
       >
