@@ -130,6 +130,17 @@ func TestConformance(t *testing.T) {
 		New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, dir) }, Root: worktree})
 }
 
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	executortest.Faults(t, executortest.Here(func(t *testing.T, dir string) executors.Executor { return newExecutor(t, dir) }, func(dir string) error {
+		if os.Geteuid() != 0 {
+			return nil
+		}
+		uid := int(600_900_000 + users.Add(1))
+		return os.Lchown(dir, uid, uid)
+	}))
+}
+
 func TestIsolation(t *testing.T) {
 	executortest.Isolation(t, executortest.Config{New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, dir) }, Root: worktree})
 }

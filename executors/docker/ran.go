@@ -15,6 +15,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/hostproc"
+	"github.com/parawork/parawork/executors/serviceclock"
 	"github.com/parawork/parawork/internal/atomicfile"
 )
 
@@ -26,7 +27,7 @@ const runName = "run.json"
 // runRecord records what the engine does not report of a container's latest run, or not for long.
 type runRecord struct {
 	Paused  bool  `json:"paused,omitempty"`   // it was suspended once: the engine reports when the container began, not when it was resumed
-	EndedAt int64 `json:"ended_at,omitempty"` // ms UTC by the engine's clock, of a removed container
+	EndedAt int64 `json:"ended_at,omitempty"` // ms UTC, of a removed container
 }
 
 // Ran returns the sandbox's latest run as the engine records it, or as recorded before the container was removed.
@@ -45,11 +46,24 @@ func (e *Executor) Ran(ctx context.Context, h executors.Handle) (executors.Ran, 
 		}
 		return executors.Ran{EndedAt: kept.EndedAt}, nil
 	}
-	out := executors.Ran{BeganAt: engineTime(c.State.StartedAt), EndedAt: endOf(c.State)}
+	clock := e.clock(ctx)
+	out := executors.Ran{BeganAt: clock.Ours(engineTime(c.State.StartedAt)), EndedAt: clock.Ours(endOf(c.State))}
 	if kept.Paused {
 		out.BeganAt = 0
 	}
 	return out, nil
+}
+
+// clock is that of the engine's machine, which is another one's where the engine is elsewhere.
+func (e *Executor) clock(ctx context.Context) *serviceclock.Clock {
+	if e.remote == "" {
+		return nil
+	}
+	c, sent := &serviceclock.Clock{}, e.cfg.Now()
+	if info, err := e.api.Info(ctx); err == nil {
+		c.Told(time.UnixMilli(engineTime(info.SystemTime)), sent, e.cfg.Now())
+	}
+	return c
 }
 
 // unwitnessed is the exit code the engine gives a container whose end it did not see, as when the machine lost power: the end it reports
@@ -83,7 +97,7 @@ func (e *Executor) keepEnd(ctx context.Context, id string) {
 		return
 	}
 	r := e.readRun(id)
-	if r.EndedAt = endOf(c.State); r.EndedAt == 0 {
+	if r.EndedAt = e.clock(ctx).Ours(endOf(c.State)); r.EndedAt == 0 {
 		return
 	}
 	if err := e.writeRun(id, r); err != nil {

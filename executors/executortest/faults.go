@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -24,18 +25,19 @@ import (
 // is nil cannot be broken so: that row is skipped, and the skip says so.
 type Service struct {
 	// Executor makes an executor over the service that stores its state below dir. now is the server's clock.
-	Executor func(t *testing.T, dir string, now func() time.Time) executors.Executor
-	Left     func() []string           // what there is at the service of sandboxes of anybody
-	Lose     func()                    // has the next creation work and its answer be lost
-	Refuse   map[string]func()         // has creations be refused, by the reason that people are told
-	Ends     map[string]End            // how sandboxes end by themselves
-	Restart  func()                    // starts the service again. Sandboxes may have to be found again
-	Down     func()                    // has the service answer nobody
-	Cut      func(time.Duration)       // has every stream be cut when it has been open for so long; 0 = no more
-	CutNow   func()                    // cuts every stream that is open, where Cut is nil; nil = the server's ends are closed
-	Heal     func()                    // ends what Lose, Refuse, Down and Cut began
-	Disks    string                    // a folder of this machine below which the disks of all sandboxes are, which have not been made yet
-	Root     func(t *testing.T) string // as Config.Root
+	Executor  func(t *testing.T, dir string, now func() time.Time) executors.Executor
+	Left      func() []string           // what there is at the service of sandboxes of anybody
+	Lose      func()                    // has the next creation work and its answer be lost
+	Refuse    map[string]func()         // has creations be refused, by the reason that people are told
+	Ends      map[string]End            // how sandboxes end by themselves
+	Restart   func()                    // starts the service again. Sandboxes may have to be found again
+	Down      func()                    // has the service answer nobody
+	Cut       func(time.Duration)       // has every stream be cut when it has been open for so long; 0 = no more
+	CutNow    func()                    // cuts every stream that is open, where Cut is nil; nil = the server's ends are closed
+	Heal      func()                    // ends what Lose, Refuse, Down and Cut began
+	Disks     string                    // a folder of this machine below which the disks of all sandboxes are, which have not been made yet
+	SameClock bool                      // the clocks are one, or a difference is refused
+	Root      func(t *testing.T) string // as Config.Root
 }
 
 // End is one way in which all sandboxes of a service end.
@@ -64,7 +66,7 @@ func Faults(t *testing.T, open func(*testing.T) Service) {
 	row("sandboxes end by themselves", func(s Service) bool { return s.Ends != nil }, endings)
 	row("the service is started again", func(s Service) bool { return s.Restart != nil }, restarted)
 	row("streams are cut again and again", nil, cutStreams)
-	row("clocks differ", nil, skewed)
+	row("clocks differ", func(s Service) bool { return !s.SameClock }, skewed)
 	row("many creations at once", nil, many)
 	row("the service is down at an end", func(s Service) bool { return s.Down != nil }, hour)
 	row("the disk inside is full", func(s Service) bool { return s.Disks != "" }, fullDisk)
@@ -200,7 +202,7 @@ func lostAnswer(t *testing.T, f *faulty) {
 	s := f.spec()
 	sb, err := f.ex.Create(f.ctx, s)
 	if err != nil { // it may say so, and then nothing is there
-		if r, _ := reason(err); r == "" {
+		if fault.CodeOf(err) == "" {
 			t.Errorf("Create: %v", err)
 		}
 		if list, lerr := f.ex.List(f.ctx); lerr != nil || len(list) != 0 || len(f.Left()) != 0 {
@@ -504,5 +506,39 @@ func fullDisk(t *testing.T, f *faulty) {
 	}
 	if got := b.run("echo works"); got != "works\n" {
 		t.Errorf("a program says %q", got)
+	}
+}
+
+// Here is the Service of a place whose sandboxes are processes of this machine and show a folder of it; own gives a folder to whom they need, nil =
+// nobody else. There is no service that could break.
+func Here(executor func(t *testing.T, dir string) executors.Executor, own func(dir string) error) func(*testing.T) Service {
+	return func(t *testing.T) Service {
+		disks := t.TempDir()
+		var dirs []string
+		return Service{Disks: disks, SameClock: true,
+			Executor: func(t *testing.T, dir string, _ func() time.Time) executors.Executor {
+				dirs = append(dirs, dir)
+				return executor(t, dir)
+			},
+			Left: func() (all []string) {
+				for _, dir := range dirs {
+					folders, err := filepath.Glob(filepath.Join(dir, "sandboxes", "sbx_*"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, folders...)
+				}
+				return all
+			},
+			Root: func(t *testing.T) string {
+				dir, err := os.MkdirTemp(disks, "root")
+				if err == nil && own != nil {
+					err = own(dir)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return dir
+			}}
 	}
 }

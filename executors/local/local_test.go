@@ -53,6 +53,11 @@ func TestConformance(t *testing.T) {
 		New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, dir) }})
 }
 
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	executortest.Faults(t, executortest.Here(func(t *testing.T, dir string) executors.Executor { return newExecutor(t, dir) }, nil))
+}
+
 // create makes a sandbox that is destroyed when the test ends.
 func create(t *testing.T, e *local.Executor, s executors.Spec) executors.Sandbox {
 	t.Helper()

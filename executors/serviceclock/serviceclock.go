@@ -16,11 +16,17 @@ type Clock struct{ ahead atomic.Int64 } // of ours, ns
 
 // Heard learns from an answer to a question that was sent at one time and answered at another, by our clock.
 func (c *Clock) Heard(h http.Header, sent, answered time.Time) {
-	at, err := http.ParseTime(h.Get("Date"))
-	if err != nil || answered.Before(sent) {
+	if at, err := http.ParseTime(h.Get("Date")); err == nil {
+		c.Told(at.Add(time.Second/2), sent, answered)
+	}
+}
+
+// Told learns from a time that was told in an answer.
+func (c *Clock) Told(at, sent, answered time.Time) {
+	if answered.Before(sent) {
 		return
 	}
-	ahead := at.Add(time.Second / 2).Sub(sent.Add(answered.Sub(sent) / 2))
+	ahead := at.Sub(sent.Add(answered.Sub(sent) / 2))
 	if ahead.Abs() < sure+answered.Sub(sent)/2 {
 		ahead = 0
 	}

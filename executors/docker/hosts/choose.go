@@ -45,12 +45,18 @@ func (e *Executor) choose(ctx context.Context, s executors.Spec) (*engine, error
 		free int64
 		err  error
 	}
-	answers := each(all, func(en *engine) (a answer) {
-		ctx, cancel := context.WithTimeout(ctx, askIn)
-		defer cancel()
-		a.free, a.err = en.free(ctx)
-		return a
-	})
+	var answers []answer
+	for _, in := range []time.Duration{askIn, connectIn} { // where none answers soon all are busy, as when many sandboxes are made at once: the next may take longer
+		answers = each(all, func(en *engine) (a answer) {
+			ctx, cancel := context.WithTimeout(ctx, in)
+			defer cancel()
+			a.free, a.err = en.free(ctx)
+			return a
+		})
+		if ctx.Err() != nil || slices.ContainsFunc(answers, func(a answer) bool { return a.err == nil }) {
+			break
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now, best := e.cfg.Now(), -1

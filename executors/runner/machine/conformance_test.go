@@ -75,6 +75,27 @@ func TestConformance(t *testing.T) {
 	conformance(t, func(*testing.T, string, *machine.Config) {})
 }
 
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	p := policy.Default()
+	p.Limits.Sandboxes = 0
+	executortest.Faults(t, func(t *testing.T) executortest.Service {
+		r := newRig(t, t.TempDir(), p, nil)
+		return executortest.Service{SameClock: true, Restart: r.restart, // commands of a server whose clock is far off are refused
+			Executor: func(t *testing.T, _ string, _ func() time.Time) executors.Executor { return r.member(t) },
+			Left: func() (all []string) {
+				list, err := r.over.List(context.Background()) // also at the end
+				if err != nil {
+					t.Errorf("List: %v", err)
+				}
+				for _, h := range list {
+					all = append(all, h.ID)
+				}
+				return all
+			}}
+	})
+}
+
 // engine is one Docker engine for all tests, started for the first that needs it.
 var engine = sync.OnceValues(func() (*testdocker.Daemon, error) {
 	d, err := testdocker.Start()
