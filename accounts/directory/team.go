@@ -130,6 +130,9 @@ func (s *Service) UpdateTeam(ctx context.Context, actor accounts.Actor, teamID, 
 // CountTeams returns how many teams the instance has.
 func (s *Service) CountTeams(ctx context.Context) (int, error) { return s.store.CountTeams(ctx) }
 
+// CountUsers returns how many people the instance has.
+func (s *Service) CountUsers(ctx context.Context) (int, error) { return s.store.CountUsers(ctx) }
+
 // TeamByID returns a team, for services that work for it without a request from a user.
 func (s *Service) TeamByID(ctx context.Context, teamID string) (accounts.Team, error) {
 	return s.store.TeamByID(ctx, teamID)

@@ -244,7 +244,10 @@ func (ch *Chooser) Options(ctx context.Context, teamID string) ([]Option, Policy
 	}
 	def := pol.Default
 	if def == executors.Auto {
-		if e, _, err := ch.strongest(ctx, pol, person); err == nil {
+		if def, err = ch.alone(ctx, pol, person); err != nil {
+			return nil, pol, err
+		}
+		if e, _, err := ch.strongest(ctx, pol, person); err == nil && def == "" {
 			def = e.Kind()
 		}
 	}

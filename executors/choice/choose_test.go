@@ -192,3 +192,38 @@ func TestAnotherMachineIsSaidBeforeWorkGoesThere(t *testing.T) {
 		}
 	}
 }
+
+// Who is alone on a server works there as in their own terminal, until somebody says another default. Programs never do by default.
+func TestWhoIsAloneWorksWithoutIsolation(t *testing.T) {
+	alone, rules := true, choice.Rules{Default: executors.Auto}
+	s := newStreet(t, func(c *choice.Config) {
+		c.Alone = func(context.Context) (bool, error) { return alone, nil }
+		c.Rules = func() choice.Rules { return rules }
+	})
+	hand := choice.ByHand(executors.As(t.Context(), "", "ann"))
+	is := func(what string, ctx context.Context, want executors.Kind) {
+		t.Helper()
+		if d, err := s.ch.Explain(ctx, team); err != nil || d.Kind != want {
+			t.Errorf("%s: %s, %v", what, d.Kind, err)
+		}
+	}
+	is("by hand", hand, "none")
+	is("by a program", executors.As(t.Context(), "", "ann"), "process")
+	if k, err := s.ch.Alone(t.Context(), team); k != "none" || err != nil {
+		t.Errorf("offered isolation: %s, %v", k, err)
+	}
+	if all, _, err := s.ch.Options(hand, team); err != nil || !slices.ContainsFunc(all, func(o choice.Option) bool { return o.Kind == "none" && o.Default }) {
+		t.Errorf("the dialog begins elsewhere: %+v, %v", all, err)
+	}
+	if k, err := s.ch.ChooseHere(hand, team); k != "process" || err != nil {
+		t.Errorf("what stands in for another place: %s, %v", k, err)
+	}
+	s.team.Weakest = executors.ProcessBoundary
+	is("the team asks for isolation", hand, "process")
+	s.team.Weakest, s.team.Default = "", "container"
+	is("the team has a default", hand, "container")
+	s.team.Default, rules.Default = "", "container"
+	is("the operator says one", hand, "container")
+	rules.Default, alone = executors.Auto, false
+	is("somebody else joined, or the operator said auto", hand, "process")
+}

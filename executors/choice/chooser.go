@@ -33,6 +33,9 @@ type Config struct {
 	People func(ctx context.Context, teamID, userID string) (Person, error)
 	Teams  func(context.Context) (int, error) // counts the teams: with more than one, Auto uses no executor without a boundary; optional
 
+	// Alone reports whether the instance has one person and nobody said a default place: see Chooser.Alone; optional.
+	Alone func(context.Context) (bool, error)
+
 	ProbeFresh   time.Duration    // how long an executor's capabilities stay fresh; default 30 s
 	ProbeTimeout time.Duration    // how long an executor may take to answer; default 5 s
 	Price        metering.Pricing // the executors' prices; default: what they report themselves

@@ -136,8 +136,17 @@ func (ch *Chooser) Explain(ctx context.Context, teamID string, wishes ...executo
 		take(RuleProject, project, "The project names none.", "The project's place.")
 		take(RuleTeam, pol.said, "The team names none.", "The team's default.")
 	}
-	instance := cmp.Or(ch.cfg.Rules().Default, executors.Auto)
-	take(RuleInstance, instance, "", "The instance's default.")
+	instance, words := cmp.Or(ch.cfg.Rules().Default, executors.Auto), "The instance's default."
+	if byHand, _ := ctx.Value(byHandKey{}).(bool); byHand {
+		k, err := ch.alone(ctx, pol, person)
+		if err != nil {
+			return d, err
+		}
+		if k != "" {
+			instance, words = k, "You are alone on this server, and nobody said another default: without isolation, as your own terminal."
+		}
+	}
+	take(RuleInstance, instance, "", words)
 	given = cmp.Or(given, instance)
 	if fixed {
 		given = instance

@@ -7082,6 +7082,8 @@ type Executor struct {
 
 // ExecutorList defines model for ExecutorList.
 type ExecutorList struct {
+	// Alone The instance has one person and nobody said a default place, so that new workspaces which name none live on this server without isolation
+	Alone      *bool      `json:"alone,omitempty"`
 	Items      []Executor `json:"items"`
 	NextCursor *string    `json:"next_cursor"`
 

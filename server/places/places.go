@@ -82,7 +82,11 @@ func (h Standings) ListExecutors(ctx context.Context, req api.ListExecutorsReque
 		}
 	}
 	out := suggest(all, last, h.cfg.Choice.Fixed() || policy.NoChoice)
-	return api.ListExecutors200JSONResponse{Items: rest.List(all, h.executorsOf(ctx)), Suggested: &out}, nil
+	alone, err := h.cfg.Choice.Alone(executors.As(ctx, "", call.Actor.User.ID), call.Team.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListExecutors200JSONResponse{Items: rest.List(all, h.executorsOf(ctx)), Suggested: &out, Alone: new(alone != "")}, nil
 }
 
 func (h Standings) GetTeamPlaces(ctx context.Context, _ api.GetTeamPlacesRequestObject) (api.GetTeamPlacesResponseObject, error) {

@@ -76,7 +76,7 @@ func (h Standings) ExplainPlace(ctx context.Context, req api.ExplainPlaceRequest
 			project = executors.Kind(p.Executor)
 		}
 	}
-	ctx = Latencies(executors.As(ctx, "", call.Actor.User.ID), latencies(rest.Val(req.Params.Latencies)))
+	ctx = Latencies(choice.ByHand(executors.As(ctx, "", call.Actor.User.ID)), latencies(rest.Val(req.Params.Latencies)))
 	d, err := h.cfg.Choice.Explain(ctx, call.Team.ID, kind, project)
 	f, known := err.(*fault.Error)
 	if err != nil && !known {

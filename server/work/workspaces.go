@@ -6,6 +6,7 @@ import (
 
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
@@ -57,7 +58,7 @@ func (h Workspaces) CreateWorkspace(ctx context.Context, req api.CreateWorkspace
 		return nil, err
 	}
 	asked := kind
-	chosen, err := h.cfg.Choice.Explain(executors.As(ctx, "", call.Actor.User.ID), call.Team.ID, kind, h.projectPlace(ctx, b.ProjectId))
+	chosen, err := h.cfg.Choice.Explain(choice.ByHand(executors.As(ctx, "", call.Actor.User.ID)), call.Team.ID, kind, h.projectPlace(ctx, b.ProjectId))
 	if err == nil {
 		kind = h.cfg.PlaceViews.ByHand(chosen.Kind) // what is made is what was explained
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/parawork/parawork/executors/pool"
 	"github.com/parawork/parawork/executors/runner"
 	"github.com/parawork/parawork/executors/runner/fleet"
+	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/fault"
@@ -82,6 +83,13 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	cc.Executors, cc.Policies, cc.Price, cc.Sizes, cc.Log = s.executors, s.records, price, may.quota.Sizes, log
 	s.people = placestore.New(b.db)
 	cc.People = s.people.Person
+	cc.Alone = func(ctx context.Context) (bool, error) {
+		if said, err := b.settings.Said(ctx, settings.DefaultExecutor); err != nil || said {
+			return false, err
+		}
+		n, err := p.directory.CountUsers(ctx)
+		return n == 1, err
+	}
 	cc.Usual = func(ctx context.Context, k executors.Kind) executors.Limits { return s.meters.Usual(ctx, k) } // meters are made of the Manager, which is made of the choice
 	s.choice = choice.New(cc)
 	warm := pool.New(pool.Config{Executors: s.executors, Choice: s.choice, Metering: s.metering, Store: s.records, Rules: b.poolRules, Counters: counters, Log: log})

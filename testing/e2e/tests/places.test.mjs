@@ -210,4 +210,38 @@ describe("places", {
       await page.context().close();
     });
   }
+
+  test("who is alone is offered isolation, and takes it with one click", async () => {
+    const own = await Instance.start({ sandboxing: {} }); // nobody says a default place
+    try {
+      await own.setUp();
+      const project = await own.api("POST", `/teams/${own.team}/projects`, { name: "Harbour", source: { kind: "sample" } });
+      await until("the project is ready", async () => (await own.api("GET", `/projects/${project.id}`)).state === "ready");
+      const where = async () => (await own.api("GET", `/teams/${own.team}/place-choice?project_id=${project.id}`)).executor;
+      assert.equal(await where(), "local");
+      const page = await newPage(browser, { viewport: { width: 390, height: 844 }, reducedMotion: "reduce" });
+      await signIn(page, own, password);
+      await page.goto(`${own.url}/${own.team}/w`);
+      const offer = page.getByRole("region", { name: "Agents work on this server without isolation" });
+      await offer.getByText("No hourly cost.").first().waitFor();
+      await offer.getByText(/\$\d+\.\d+ an hour\./).waitFor(); // a place in the cloud
+      await shot(page, "places-alone-phone");
+      assert.deepEqual(await axe(page), []);
+      await page.setViewportSize({ width: 1440, height: 900 });
+      await shot(page, "places-alone-wide");
+      await offer.getByRole("button", { name: "Use Process sandbox" }).click();
+      await page.getByText("New workspaces live in Process sandbox").first().waitFor();
+      await offer.waitFor({ state: "detached" });
+      assert.equal(await where(), "bubblewrap");
+
+      await own.api("PUT", "/instance/places", { values: { default_executor: "local" } });
+      await page.reload();
+      await page.getByRole("heading", { name: "Workspaces" }).first().waitFor();
+      assert.equal(await offer.count(), 0, "who said a place is offered no other");
+      assert.deepEqual(page.problems, []);
+      await page.context().close();
+    } finally {
+      await own.stop();
+    }
+  });
 });

@@ -9753,6 +9753,8 @@ export interface components {
             warning: string;
         };
         ExecutorList: {
+            /** @description The instance has one person and nobody said a default place, so that new workspaces which name none live on this server without isolation */
+            alone?: boolean;
             items: components["schemas"]["Executor"][];
             next_cursor: string | null;
             suggested?: components["schemas"]["SuggestedPlace"];

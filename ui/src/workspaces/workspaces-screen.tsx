@@ -24,6 +24,7 @@ import { GROUP_NAMES, grouped, type Standing } from "./groups";
 import { PrivateMark } from "./private-mark";
 
 const HomeComposer = lazy(() => import("@/composer/home"));
+const IsolationOffer = lazy(() => import("@/sandboxes/isolation-offer"));
 const Trash = lazy(() => import("./trash"));
 
 const route = getRouteApi("/$team/w");
@@ -32,6 +33,7 @@ const route = getRouteApi("/$team/w");
 export function WorkspacesScreen() {
   const { show = "active" } = route.useSearch();
   const team = useTeam();
+  const me = useMe();
   const list = useQuery(workspacesQuery(team.slug, show));
   useTitle(show === "trash" ? "Trash" : show === "archived" ? "Archived" : "Workspaces");
 
@@ -44,6 +46,11 @@ export function WorkspacesScreen() {
         </Link>
       }
     >
+      {me.user.operator && me.teams.length === 1 && (
+        <Suspense>
+          <IsolationOffer />
+        </Suspense>
+      )}
       <nav aria-label="Which workspaces" className="mb-3 flex gap-4 border-b border-hairline">
         {(
           [
