@@ -31,6 +31,12 @@ type AwayChooser interface {
 	ChooseAway(ctx context.Context, teamID, userID string, from executors.Kind) (executors.Kind, error)
 }
 
+// Explainer is an optional ability of a Chooser: it keeps why a new workspace lives where it does, whoever made it. chosen is what Choose
+// answered to those wishes.
+type Explainer interface {
+	KeepWhy(ctx context.Context, teamID, workspaceID string, chosen executors.Kind, wishes ...executors.Kind)
+}
+
 // OnRemoteDisk reports whether an executor has its own disk, on another machine.
 func OnRemoteDisk(ctx context.Context, c Chooser, kind string) bool {
 	caps, ok := c.Place(ctx, executors.Kind(kind))

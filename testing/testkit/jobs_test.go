@@ -72,6 +72,16 @@ func TestJobs(t *testing.T) {
 		return string(b)
 	}
 	h.Wait("the agent works", func() bool { return made("made.txt") != "" })
+	var why struct {
+		Executor string
+		Steps    []struct {
+			Rule    string
+			Decided bool
+		}
+	}
+	if h.API("GET", "/workspaces/"+getJob(h, j.ID).WorkspaceID+"/place-choice", nil, &why); why.Executor != "local" || len(why.Steps) == 0 || why.Steps[0].Rule != "named" || !why.Steps[0].Decided {
+		t.Errorf("why its workspace is there: %+v", why)
+	}
 	h.Kill()
 	h.Boot()
 	h.API("POST", jobs, ask, &again, "Idempotency-Key", "k1")

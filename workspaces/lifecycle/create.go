@@ -42,7 +42,8 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	if err := s.repo.CheckBase(ctx, n.Base); err != nil {
 		return workspaces.Workspace{}, err
 	}
-	if n.Executor, err = s.choose(executors.As(ctx, "", actor.User.ID), p, n.Executor, n.FallbackOK); err != nil {
+	wish := n.Executor
+	if n.Executor, err = s.choose(executors.As(ctx, "", actor.User.ID), p, wish, n.FallbackOK); err != nil {
 		return workspaces.Workspace{}, err
 	}
 	if n.Folder, err = transfer.FolderFor(p, n.Executor, n.Folder); err != nil {
@@ -58,6 +59,9 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 		return workspaces.Workspace{}, err
 	}
 	failpoint.Reach(failpoint.WorkspaceStored)
+	if e, ok := s.records.Chooser().(workspaces.Explainer); ok {
+		e.KeepWhy(executors.As(ctx, "", actor.User.ID), teamID, w.ID, executors.Kind(w.Executor), executors.Kind(wish), executors.Kind(p.Executor))
+	}
 	s.records.Note(ctx, workspaces.Activity{TeamID: teamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
 		Text: fmt.Sprintf("Created from %s on branch %s%s", hostgit.Clean(w.Base), w.Branch, s.executorWords(ctx, w.Executor)), Data: map[string]any{"base": w.Base, "branch": w.Branch}})
 	s.records.PublishWorkspace(ctx, w)

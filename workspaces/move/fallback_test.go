@@ -157,3 +157,56 @@ func TestFallbackTakesASnapshotFirst(t *testing.T) {
 		t.Errorf("kept %+v", sn)
 	}
 }
+
+// away are choosers that know where a person's work goes while their machine is away.
+type away struct {
+	*clouds
+	to    executors.Kind
+	asked []string
+}
+
+func (a *away) ChooseAway(_ context.Context, _, userID string, from executors.Kind) (executors.Kind, error) {
+	a.asked = append(a.asked, userID+" "+string(from))
+	return a.to, nil
+}
+
+func TestWorkLeavesAMachineThatIsAway(t *testing.T) {
+	t.Parallel()
+	allowed := false // only the owner agrees: the operator's word is about places of the server
+	h, c := cloudHarness(t, &allowed)
+	a := &away{clouds: c}
+	h.S.Records.Connect(a, h.Ses)
+	p := h.PathProject(h.Repo("app"))
+	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "one", Executor: "cloud"})
+	machine := executors.Kind(executors.Runner).Of("rnr_1")
+	_, err := h.S.Records.Edit(t.Context(), w.ID, func(w *workspaces.Workspace) error { w.Executor, w.Folder = string(machine), "rfo_1"; return nil })
+	wstest.Must(t, err)
+	leaves := func() (bool, workspaces.Workspace) {
+		t.Helper()
+		did, err := h.S.FallBack(t.Context(), w.ID, errors.New("the laptop is not connected"))
+		wstest.Must(t, err)
+		now, err := h.S.Records.Workspace(t.Context(), w.ID)
+		wstest.Must(t, err)
+		return did, now
+	}
+	if did, now := leaves(); did || now.Executor != string(machine) {
+		t.Errorf("its owner agreed to nothing, and it is in %s", now.Executor)
+	}
+	if want := h.Actor.User.ID + " " + string(machine); len(a.asked) != 1 || a.asked[0] != want {
+		t.Errorf("asked for %q, not %q", a.asked, want)
+	}
+	a.to = "cloud"
+	h.Ses.Set(1)
+	if did, now := leaves(); did || now.Executor != string(machine) {
+		t.Errorf("a session is open there, and it is in %s", now.Executor)
+	}
+	h.Ses.Set(0)
+	if did, now := leaves(); !did || now.Executor != "cloud" || now.Folder != "" {
+		t.Errorf("it is in %s, with the folder %q", now.Executor, now.Folder)
+	}
+	items, _, err := h.S.Records.Activity(t.Context(), w.ID, page.Page{Limit: 10})
+	wstest.Must(t, err)
+	if text := items[0].Text; items[0].Kind != "workspace.fell_back" || !strings.Contains(text, "the laptop is not connected") || !strings.Contains(text, "once it is back") {
+		t.Errorf("the activity says %q", text)
+	}
+}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/agentaccounts"
@@ -25,6 +27,7 @@ import (
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/prompt"
+	"github.com/parawork/parawork/store/placestore"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
@@ -122,13 +125,30 @@ var (
 	_ workspaces.Places       = workspaceSandboxes{}
 	_ workspaces.Chooser      = workspaceSandboxes{}
 	_ workspaces.LocalChooser = workspaceSandboxes{}
+	_ workspaces.AwayChooser  = workspaceSandboxes{}
+	_ workspaces.Explainer    = workspaceSandboxes{}
 	_ ingest.LiveRunner       = workspaceSandboxes{}
 	_ workspaces.Trier        = workspaceSandboxes{}
 	_ move.Keepers            = workspaceSandboxes{}
 )
 
 // workspaceSandboxes shows workspaces the sandboxes in the shape they need.
-type workspaceSandboxes struct{ chosenSandboxes }
+type workspaceSandboxes struct {
+	chosenSandboxes
+	why *placestore.Places
+	log *slog.Logger
+}
+
+// KeepWhy keeps why a workspace lives where it does. What fails is no reason to refuse the workspace.
+func (s workspaceSandboxes) KeepWhy(ctx context.Context, teamID, workspaceID string, chosen executors.Kind, wishes ...executors.Kind) {
+	d, err := s.Explain(ctx, teamID, wishes...)
+	if err == nil && d.Kind == chosen {
+		err = s.why.KeepWhy(ctx, teamID, workspaceID, d, time.Now().UnixMilli())
+	}
+	if err != nil {
+		s.log.WarnContext(ctx, "why a workspace lives where it does was not stored", "workspace_id", workspaceID, "error", err)
+	}
+}
 
 // Ensure makes the workspace's sandbox or finds the live one.
 func (s workspaceSandboxes) Ensure(ctx context.Context, workspaceID string) error {

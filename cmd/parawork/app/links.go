@@ -71,7 +71,7 @@ func (a *App) followMachines() {
 // joinWorkspaces gives workspaces what they use.
 func (a *App) joinWorkspaces() {
 	seen := watcher{a.files}
-	a.workspaces.Join(assembly.Peers{Places: workspaceSandboxes{a.chosen()}, Sessions: a.sessions.ForWorkspaces(), Files: a.files, Watcher: seen, Sandboxed: seen, Gate: a.checks, Reviewed: a.reviews.Seen,
+	a.workspaces.Join(assembly.Peers{Places: workspaceSandboxes{a.chosen(), a.sandboxes.people, a.logOf("workspaces")}, Sessions: a.sessions.ForWorkspaces(), Files: a.files, Watcher: seen, Sandboxed: seen, Gate: a.checks, Reviewed: a.reviews.Seen,
 		Snapped: func(workspaceID string, sn snapshot.Snap) {
 			if sn.Kind == snapshot.SnapTurn {
 				a.checks.AfterTurn(workspaceID)
