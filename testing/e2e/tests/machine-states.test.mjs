@@ -179,7 +179,8 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
         sent = r.request().postDataJSON();
         return r.fulfill({ status: 503, contentType: "application/problem+json", body: JSON.stringify({ code: "place_cannot_serve", message: "Work Laptop does not answer.", details: {}, request_id: "r" }) });
       });
-      await create.click();
+      await compose.close();
+      await compose.create.click();
       await page.getByText("Work Laptop does not answer.").waitFor();
       assert.deepEqual([sent.executor, sent.runner_id, sent.runner_folder], ["runner", "run_work", "/home/mika/code/shop"]);
       await done(page, `place-chosen-${look}`);

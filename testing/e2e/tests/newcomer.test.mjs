@@ -90,6 +90,8 @@ describe("a newcomer", { skip: !haveChromium && "Chromium is not installed" }, (
     console.log(`newcomer: ${clicks} clicks, ${fields} fields`);
     assert.ok(clicks <= 5 && fields <= 3, `${clicks} clicks and ${fields} fields`);
     assert.match((await sessionsOf("PW-1"))[0].prompt, /--top N/);
+    const [sample] = (await instance.api("GET", `/teams/${instance.team}/projects`)).items;
+    assert.deepEqual(sample.checks.map((c) => c.command), ["python3 -m unittest"]);
 
     await page.getByRole("link", { name: "Inbox" }).first().focus();
     await page.keyboard.press("c");

@@ -148,7 +148,7 @@ const teamIndexRoute = createRoute({
 const inboxRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/inbox",
-  component: lazyRouteComponent(() => part(() => import("@/inbox/inbox-screen")), "InboxScreen"),
+  component: lazyRouteComponent(() => part(() => import("./inbox-page")), "InboxPage"),
 });
 
 const workspacesRoute = createRoute({

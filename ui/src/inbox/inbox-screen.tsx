@@ -1,11 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { workspacesQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { plural } from "@/format/text";
 import { clock } from "@/format/time";
-import { useAction } from "@/keys/keyboard";
+import { perform, useAction } from "@/keys/keyboard";
 import { Button, buttonClass } from "@/kit/button";
 import { Page } from "@/kit/page";
 import { Empty, Failure, Skeleton } from "@/kit/states";
@@ -19,8 +19,8 @@ import { InstanceBudget } from "./instance-budget";
 import { SETTLE_MS } from "./question";
 import { useMarks } from "./use-marks";
 
-/** Everything that needs the user, to answer in place. The start page on phones. */
-export function InboxScreen() {
+/** Everything that needs the user, to answer in place. The start page on phones; empty: what stands there in a team without workspaces. */
+export function InboxScreen({ empty }: { empty: ReactNode }) {
   const team = useTeam();
   const now = useNow();
   const list = useQuery(inboxQuery(team.slug));
@@ -83,7 +83,7 @@ export function InboxScreen() {
       ) : list.isError && !list.data ? (
         <Failure what="The inbox could not be loaded." error={list.error} retry={() => void list.refetch()} />
       ) : items.length === 0 ? (
-        <Nothing />
+        <Nothing empty={empty} />
       ) : (
         (["question", "failed", "stuck", "budget", "review", "finished"] as const).map((kind) => {
           const of = items.filter((i) => i.kind === kind);
@@ -144,18 +144,26 @@ export function InboxScreen() {
   );
 }
 
-/** The empty inbox: shows the agents that are working. */
-function Nothing() {
+/** The empty inbox: shows the agents that are working; in a team without workspaces, what such a team begins with. */
+function Nothing({ empty }: { empty: ReactNode }) {
   const team = useTeam();
   const workspaces = useQuery(workspacesQuery(team.slug));
+  if (workspaces.data?.length === 0 && team.can("workspace.create")) return empty;
   const running = (workspaces.data ?? []).reduce((n, w) => n + w.agents.running, 0);
   return (
     <Empty
       title="Nothing needs you."
       action={
-        <Link to="/$team/w" params={{ team: team.slug }} className={buttonClass("plain")}>
-          Go to workspaces
-        </Link>
+        <>
+          {team.can("workspace.create") && (
+            <Button look="primary" keys="c" onClick={() => perform("workspace.new")}>
+              New workspace
+            </Button>
+          )}
+          <Link to="/$team/w" params={{ team: team.slug }} className={buttonClass("plain")}>
+            Go to workspaces
+          </Link>
+        </>
       }
     >
       {workspaces.data && (running > 0 ? `${plural(running, "agent")} running.` : "No agent is running.")}

@@ -6,19 +6,27 @@ import { Button } from "@/kit/button";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 
+const CHECK = { name: "Tests", command: "python3 -m unittest", required: true, after_turn: false };
+
 /** Makes the sample project and opens the composer on it. */
 export function SampleButton({ look = "plain" }: { look?: "primary" | "plain" }) {
   const team = useTeam();
   const client = useQueryClient();
   const navigate = useNavigate();
   const make = useMutation({
-    mutationFn: () =>
-      data(
+    mutationFn: async () => {
+      const made = await data(
         api.POST("/teams/{team}/projects", {
           params: { path: { team: team.slug } },
           body: { source: { kind: "sample" } },
         }),
-      ),
+      );
+      // It comes with a check to look at; the sample is as good without.
+      await api
+        .PATCH("/projects/{id}", { params: { path: { id: made.id } }, body: { checks: [CHECK] } })
+        .catch(() => {});
+      return made;
+    },
     onSuccess: async (p) => {
       await client.invalidateQueries({ queryKey: keys.projects(team.slug) });
       await navigate({ to: "/$team/w", params: { team: team.slug }, search: { new: p.id } });
