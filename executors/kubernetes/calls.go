@@ -142,7 +142,7 @@ func (s *sandbox) take(ctx context.Context, c *cluster, of func(*calls) *reverse
 	ctx, cancel := context.WithTimeoutCause(ctx, within, errNoCall)
 	defer cancel()
 	for {
-		raw, err := of(k).Dial(ctx)
+		raw, err := s.awaitCall(ctx, c, of(k))
 		if err == nil {
 			conn, serr := s.sealCall(ctx, raw)
 			if serr == nil {
@@ -161,6 +161,29 @@ func (s *sandbox) take(ctx context.Context, c *cluster, of func(*calls) *reverse
 		return nil, err
 	}
 }
+
+// lookEvery is how often it is looked whether the pod whose guest is awaited is still there.
+const lookEvery = time.Second
+
+// awaitCall waits for a connection of the guest, as long as its pod runs.
+func (s *sandbox) awaitCall(ctx context.Context, c *cluster, at *reversedial.Acceptor) (net.Conn, error) {
+	for {
+		wctx, cancel := context.WithTimeout(ctx, lookEvery)
+		raw, err := at.Dial(wctx)
+		cancel()
+		if err == nil || errors.Is(err, reversedial.ErrClosed) {
+			return raw, err
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if p, err := c.pod(ctx, s.record().Pod); isStatus(err, http.StatusNotFound) || err == nil && p.phase() == "ended" {
+			return nil, errPodEnded
+		}
+	}
+}
+
+var errPodEnded = &problem{reason: GuestFailed, said: "its pod has ended"}
 
 func (s *sandbox) sealCall(ctx context.Context, raw net.Conn) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sealWithin) // one that is there is not given up for the last second

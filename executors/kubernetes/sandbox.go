@@ -99,8 +99,8 @@ func (s *sandbox) dial(ctx context.Context, c *cluster, within time.Duration) (i
 			return nil, err
 		}
 		return conn, nil
-	} else if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	} else if !errors.Is(err, errNoCall) {
+		return nil, fmt.Errorf("opening a pipe to the guest: %w", err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, within+5*time.Second, &problem{reason: GuestFailed, said: "it does not answer"})
 	defer cancel()
@@ -176,14 +176,14 @@ func (s *sandbox) cut(why error) {
 	open, way, calls := s.open, s.way, s.calls
 	s.open, s.way, s.calls = make(map[pipe]bool), nil, nil
 	s.mu.Unlock()
+	if way != nil {
+		way.End() // before what it opens again with is gone
+	}
 	if calls != nil {
 		calls.close()
 	}
 	for p := range open {
 		p.cut(why)
-	}
-	if way != nil {
-		way.End()
 	}
 }
 
@@ -336,8 +336,8 @@ func (s *sandbox) carry() {
 			if err != nil {
 				return nil, err
 			}
-			if conn, err := s.take(ctx, c, func(k *calls) *reversedial.Acceptor { return k.ways }); err == nil {
-				return conn, nil
+			if conn, err := s.take(ctx, c, func(k *calls) *reversedial.Acceptor { return k.ways }); !errors.Is(err, errNoCall) {
+				return conn, err
 			}
 			return s.e.exec(c, s.record().Pod, guestFile, "egress-bridge", egressFile)
 		}})
