@@ -142,6 +142,12 @@ test-gvisor:
 test-kubernetes:
 	@testing/scripts/test-kubernetes.sh
 
+## test-worker: Cloudflare's worker against the platform's types and in its runtime (downloads both)
+.PHONY: test-worker
+test-worker:
+	@mkdir -p .cache/worker && cp -R executors/cloudflare/worker/package.json executors/cloudflare/worker/tsconfig.json executors/cloudflare/worker/src executors/cloudflare/worker/test .cache/worker/
+	@cd .cache/worker && npm pkg delete devDependencies.wrangler && npm install --no-audit --no-fund --no-package-lock --silent && npm test
+
 ## test-places: every place passes the whole conformance suite, also those that services elsewhere make
 .PHONY: test-places
 test-places: $(GUEST)

@@ -98,6 +98,10 @@ export class Sandbox extends DurableObject<Env> {
     return this.look(name);
   }
   // An object that was evicted and begins anew watches its container again.
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    if (ctx.container?.running) this.watch();
+  }
   watch(): void {
     this.ctx.container!.monitor().then(() => this.over(), () => this.over());
   }
@@ -142,6 +146,7 @@ export class Sandbox extends DurableObject<Env> {
       }
     }
     const [client, server] = Object.values(new WebSocketPair());
+    server.binaryType = "arraybuffer"; // newer compatibility dates give Blobs, which cannot be read in order without waiting
     server.accept();
     const to = socket.writable.getWriter();
     let writing = Promise.resolve();
