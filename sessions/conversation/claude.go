@@ -147,7 +147,9 @@ func (c *claude) system(s *sink, l *claudeLine) {
 		s.put(Item{ID: l.UUID, Kind: Note, Topic: Compaction, Text: c.compacted})
 		s.says(Compacted, "")
 	case "turn_duration":
-		s.says(Done, "")
+		if s.moment.Phase != Broken { // an error that ended the turn stays its end
+			s.says(Done, "")
+		}
 	case "api_error":
 		if l.Tries > 0 {
 			s.put(Item{ID: l.UUID, Kind: Error, Status: Retrying, Text: claudeFault(l.Error)})

@@ -505,3 +505,32 @@ func TestRepliesOfRealAgents(t *testing.T) {
 		}
 	}
 }
+
+// Claude Code notes how long a turn took also after an error ended it: the turn has failed all the same.
+func TestATurnThatFailedStaysFailed(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	write := func(lines string) conversation.Moment {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(tmp, "r.jsonl"), []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := conversation.NewReader(conversation.Config{Record: conversation.Record{Format: conversation.Claude, Name: "r.jsonl"}})
+		if _, err := r.End(t.Context(), dir(t, tmp), 0); err != nil {
+			t.Fatal(err)
+		}
+		return r.Moment()
+	}
+	failed := `{"type":"user","uuid":"a","timestamp":"2026-11-27T22:14:29.266Z","message":{"role":"user","content":"Fail."}}
+{"type":"assistant","uuid":"b","timestamp":"2026-11-27T22:14:30.177Z","isApiErrorMessage":true,"message":{"id":"m","model":"<synthetic>","role":"assistant","stop_reason":"stop_sequence","content":[{"type":"text","text":"API Error: 400 no"}]}}
+{"type":"system","subtype":"turn_duration","uuid":"c","timestamp":"2026-11-27T22:14:30.198Z","durationMs":494}
+`
+	if m := write(failed); m.Phase != conversation.Broken || m.Words != "API Error: 400 no" {
+		t.Errorf("after an error: %+v", m)
+	}
+	if m := write(failed + `{"type":"user","uuid":"d","timestamp":"2026-11-27T22:15:00.000Z","message":{"role":"user","content":"Again."}}
+{"type":"system","subtype":"turn_duration","uuid":"e","timestamp":"2026-11-27T22:15:10.000Z","durationMs":9}
+`); m.Phase != conversation.Done {
+		t.Errorf("after the next turn: %+v", m)
+	}
+}

@@ -253,6 +253,27 @@ func TestAnErrorWhileNoServerRan(t *testing.T) {
 	}
 }
 
+// The record of an agent notes the end of a turn that failed, too, and later than the agent said so: it has failed all the same, also for
+// a server that was killed in between.
+func TestARecordEndsNoError(t *testing.T) {
+	t.Parallel()
+	for _, restarts := range []bool{false, true} {
+		p := newPlay(t, true)
+		p.hears(agents.Hint{Source: agents.FromHook, Mood: agents.Busy})
+		p.pass(5 * time.Second)
+		p.hears(agents.Hint{Source: agents.FromHook, Mood: agents.Trouble, Reason: "API Error: 400"})
+		p.pass(20 * time.Millisecond)
+		at := p.now
+		if restarts {
+			p.restart()
+		}
+		p.hears(agents.Hint{Source: agents.FromTranscript, Mood: agents.Ready, At: at})
+		if p.is(Idle, "the record ends the turn"); !p.m.Trouble || p.m.Reason != "API Error: 400" {
+			t.Errorf("restarted %t: trouble %t (%s); %+v", restarts, p.m.Trouble, p.m.Reason, p.m.Basis())
+		}
+	}
+}
+
 // A question that was named keeps its name while it is open, whoever else says that something is asked.
 func TestANamedQuestionKeepsItsName(t *testing.T) {
 	t.Parallel()

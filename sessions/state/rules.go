@@ -34,7 +34,7 @@ var rules = weights{
 		agents.Busy:    {6, 2, alive}, // no hook reports an interrupt: a title that becomes idle ends it
 		agents.Asking:  {7, 5, 0},
 		agents.Ready:   {6, 3, 0},
-		agents.Trouble: {6, 3, 0},
+		agents.Trouble: {6, 4, 0}, // the record, which notes the end of any turn, does not end it
 	},
 	agents.FromTranscript: { // it lags, and cannot see a permission question
 		agents.Busy:    {3, 2, alive},
