@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
 )
 
@@ -17,6 +18,7 @@ func TestAttention(t *testing.T) {
 		at   int64
 	}{
 		"a question":            {Session{State: state.Waiting, StateAt: 5, Basis: state.Basis{Failed: true}}, "waiting", 5},
+		"a question in words":   {Session{State: state.Waiting, StateAt: 5, StateReason: "needs your permission", Question: &question.Question{Ask: agents.Ask{Title: "Which colour?"}}}, "waiting", 5},
 		"a shell's password":    {Session{Agent: agents.Shell, State: state.Waiting, StateAt: 5}, "waiting", 5},
 		"an error":              {Session{State: state.Idle, StateAt: 5, Basis: state.Basis{Failed: true, StuckAt: 3}}, "failed", 5},
 		"nothing moves":         {Session{State: state.Idle, StateAt: 5, Basis: state.Basis{StuckAt: 3}}, "stuck", 3},
@@ -31,8 +33,12 @@ func TestAttention(t *testing.T) {
 		"stopped":               {Session{State: state.Exited, StateReason: "stopped by Ana", EndedAt: 6}, "", 0},
 		"lost":                  {Session{State: state.Lost, EndedAt: 6, Basis: state.Basis{DoneAt: 4}}, "failed", 6},
 	} {
-		if why, _, at := Attention(c.row); why != c.want || at != c.at {
+		why, reason, at := Attention(c.row)
+		if why != c.want || at != c.at {
 			t.Errorf("%s: %q at %d, want %q at %d", name, why, at, c.want, c.at)
+		}
+		if q := c.row.Question; q != nil && reason != q.Title {
+			t.Errorf("%s: %q, want its own words %q", name, reason, q.Title)
 		}
 	}
 }

@@ -160,6 +160,8 @@ func urgent(row Session) int {
 // when (ms UTC); "" when nobody needs to.
 func Attention(row Session) (why, reason string, at int64) {
 	switch {
+	case row.State == state.Waiting && row.Question != nil: // its own words say more than that something is asked
+		return "waiting", row.Question.Title, row.StateAt
 	case row.State == state.Waiting:
 		return "waiting", row.StateReason, row.StateAt
 	case row.Agent == agents.Shell || row.Agent == agents.Setup: // a person who closes a shell knows
