@@ -114,7 +114,11 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
               onChange={setPicked}
               inline
               options={[
-                { value: "merge", label: "Merge", hint: "Keeps all commits and adds a merge commit." },
+                {
+                  value: "merge",
+                  label: "Merge",
+                  hint: "Keeps all commits. Adds a merge commit where the base has moved.",
+                },
                 { value: "squash", label: "Squash", hint: "Adds all changes to the base as one commit." },
                 { value: "rebase", label: "Rebase", hint: "Replays the commits on top of the base." },
               ]}
@@ -122,6 +126,7 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
           )}
           <Outlook
             workspace={w}
+            commits={strategy === "merge" && message.trim() !== ""}
             query={{ pending: preview.isPending, error: preview.error, retry: () => void preview.refetch() }}
             plan={plan}
           />
@@ -158,7 +163,7 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
                 disabled={!possible || preview.isFetching}
                 busy={merge.isPending && "Merging"}
               >
-                {strategy === "squash" ? "Squash and merge" : strategy === "rebase" ? "Rebase and merge" : "Merge"}
+                {outcome(strategy, plan?.fast_forward === true && (strategy === "rebase" || message.trim() === ""))}
               </Button>
             </div>
           )}
@@ -168,14 +173,23 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
   );
 }
 
+/** What pressing the button does to the base. A message of one's own needs a commit to carry it. */
+function outcome(strategy: Strategy, fastForward: boolean): string {
+  if (fastForward) return "Fast-forward";
+  if (strategy === "squash") return "Squash and merge";
+  return strategy === "rebase" ? "Rebase and merge" : "Create a merge commit";
+}
+
 interface OutlookProps {
   workspace: Workspace;
+  /** There is a message, so there will be a merge commit. */
+  commits: boolean;
   query: { pending: boolean; error: unknown; retry: () => void };
   plan: Result | undefined;
 }
 
 /** Shows what a merge would do, computed without changing anything. */
-function Outlook({ workspace: w, query, plan }: OutlookProps) {
+function Outlook({ workspace: w, commits, query, plan }: OutlookProps) {
   if (query.pending) return <Busy>Checking the merge…</Busy>;
   if (query.error) return <Failure what="The merge could not be checked." error={query.error} retry={query.retry} />;
   if (!plan) return null;
@@ -199,7 +213,7 @@ function Outlook({ workspace: w, query, plan }: OutlookProps) {
           <Mark kind="merged" word="No conflicts" />
           <p className="text-fg2">
             {plural(plan.commits, "commit")}, {plural(plan.files, "file")}.{" "}
-            {plan.fast_forward
+            {plan.fast_forward && !commits
               ? `${plan.base} fast-forwards to ${short(plan.head)}.`
               : `${plan.base} moves from ${short(plan.base_commit)}${plan.commit ? ` to ${short(plan.commit)}` : ""}.`}
           </p>
