@@ -152,7 +152,10 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
     await diff().getByText('"needle-in-lock-7"').waitFor();
     await page.keyboard.press("Escape");
     await row(/long\.ts/).click();
-    await diff().getByText("compute(60)").waitFor();
+    await until("line 60 is on the screen", async () => {
+      await diff().evaluate((lines) => lines.scrollBy(0, 100));
+      return (await diff().getByText("compute(60)").count()) > 0;
+    });
     const number = page.locator(".diff-number", { hasText: /^60$/ }).last();
     await number.click();
     await until("the line is in the address", () => chosen().get("line") === "new60");
@@ -234,7 +237,7 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
   test("both themes, wide and on a phone", async () => {
     for (const colorScheme of ["dark", "light"]) {
       await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-      await page.goto(at("&file=src/app/long.ts"));
+      await page.goto(at("&file=src/app/long.ts&line=new60"));
       await diff().getByText("something else").waitFor();
       await shot(page, `changes-${colorScheme}`);
       assert.deepEqual(await axe(page), [], colorScheme);

@@ -99,9 +99,9 @@ describe("conversation", { skip }, () => {
     const before = await current.textContent();
     await page.keyboard.press("j");
     await until("the next step is in hand", async () => (await current.textContent()) !== before);
+    await feed().evaluate((el) => el.scrollTo(0, 0)); // rows out of sight are not there
     await feed().getByRole("link", { name: "greet.txt in Changes" }).click();
     await page.waitForURL(/tab=changes/);
-    await page.goBack();
     await feed().getByRole("link", { name: "Replay" }).first().click();
     await page.waitForURL((u) => u.searchParams.get("tab") === "history" && u.searchParams.get("session") === first && u.searchParams.has("at"));
     await page.goBack();
@@ -151,7 +151,7 @@ describe("conversation", { skip }, () => {
     assert.deepEqual(await axe(page), []);
 
     await page.getByLabel("What is shown").selectOption("Everything");
-    await page.getByLabel("Session", { exact: true }).selectOption(next.id);
+    await page.getByRole("navigation", { name: "Sessions" }).locator(`a[href*="${next.id}"]`).click();
     await page.getByRole("button", { name: "Show that session" }).click();
     await page.waitForURL((u) => u.searchParams.get("session") === first);
     await page.getByText("Continues in a later session").waitFor();
@@ -192,7 +192,8 @@ describe("conversation", { skip }, () => {
     await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=conversation`);
     await page.keyboard.press("g");
     await page.keyboard.press("d");
-    await page.getByRole("button", { name: "Terminal beside the conversation" }).click();
+    await page.getByRole("button", { name: "New session, shell or split" }).click();
+    await page.getByRole("menuitem", { name: "Terminal beside the conversation" }).click();
     await page.locator(".xterm").waitFor();
     await page.reload();
     await page.locator(".xterm").waitFor(); // remembered

@@ -64,6 +64,7 @@ test("a replay plays, skips silences and seeks where it should", { skip }, async
   const asked = [];
   page.on("request", (r) => r.method() !== "GET" && asked.push(`${r.method()} ${r.url()}`));
   page.on("websocket", (w) => /terminal/.test(w.url()) && asked.push(w.url()));
+  await page.getByRole("link", { name: "Timeline", exact: true }).click();
   await page.getByRole("link", { name: "History", exact: true }).click();
   asked.length = 0;
   await page.getByRole("list", { name: "Sessions" }).getByRole("link").last().click();

@@ -185,7 +185,8 @@ describe("Parawork's own agent", { skip: !haveChromium && "Chromium is not insta
 
   test("a picture goes with the first prompt of a session", async () => {
     await page.goto(home());
-    await page.getByRole("button", { name: "Start another session" }).click();
+    await page.getByRole("button", { name: "New session, shell or split" }).click();
+    await page.getByRole("menuitem", { name: "Start another session" }).click();
     const form = page.getByRole("dialog", { name: "Start a session" });
     await form.getByRole("radio", { name: /^Parawork/ }).check();
     await form.getByLabel("Prompt").fill(script("What is it?", { text: "A dot." }));

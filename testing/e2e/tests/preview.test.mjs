@@ -122,18 +122,19 @@ describe("preview", { skip: !haveChromium && "Chromium is not installed" }, () =
         assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "it fits a phone");
         await page.setViewportSize({ width: 1440, height: 900 });
         if (config.preview) return;
-        await page.getByRole("button", { name: "Beside the terminal" }).click();
-        await page.getByRole("link", { name: "Terminal" }).and(page.locator("[aria-current=page]")).waitFor();
+        // The agent stands on the left.
+        await page.getByRole("region", { name: "Agent" }).waitFor();
+        await page.getByRole("button", { name: "Full", exact: true }).click();
         await page.waitForFunction(() => {
           const all = [...document.querySelectorAll("iframe")].map((f) => f.getBoundingClientRect());
           return all.length === 1 && all[0].left >= 700 && all[0].right <= 1440 && all[0].width >= 500;
         });
-        await frame.getByText("imported and fetched").waitFor();
+        await frame.getByText("About the shop").waitFor();
         await shot(page, "preview-beside");
         assert.deepEqual(await axe(page, ["iframe"]), [], "accessibility beside the terminal");
         await shared(page, instance, port);
         await page.keyboard.press("Escape");
-        await page.getByRole("button", { name: "Close the preview" }).click();
+        await page.getByRole("button", { name: "Close Preview" }).click();
         await page.locator("iframe").waitFor({ state: "detached" });
       } finally {
         await instance.stop();

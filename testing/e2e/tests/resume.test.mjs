@@ -54,9 +54,10 @@ test("reload and kill -9 in mid-burst", { skip: !haveChromium && "Chromium is no
   await until("the page asks whether the server is back", async () => asked > 0);
   // A part of the page that is wanted while the server is away is waited for: the page does not load itself anew into nothing.
   const part = page.waitForEvent("requestfailed", (r) => /\/assets\//.test(r.url()));
-  await page.getByRole("link", { name: "History", exact: true }).click();
+  await page.getByRole("link", { name: "Timeline", exact: true }).click();
   await part;
   await instance.boot();
+  await page.getByRole("link", { name: "History", exact: true }).click();
   await page.getByRole("searchbox").waitFor();
   await page.getByRole("link", { name: "Terminal", exact: true }).click();
   // On a fast machine much of the burst may have come before the kill.

@@ -117,7 +117,7 @@ describe("update, merge and push", { skip: !haveChromium && "Chromium is not ins
     await instance.api("GET", `/workspaces/${ws.id}/merge-status?fetch=true`);
     await instance.api("POST", `/workspaces/${ws.id}/update/resolve`, { how: "shell", strategy: "merge" });
     await instance.api("POST", `/workspaces/${ws.id}/sync`);
-    await page.getByRole("link", { name: "Merge", exact: true }).click();
+    await page.getByRole("link", { name: "Checks & merge", exact: true }).click();
     await update.getByRole("list", { name: "Conflicting files" }).getByText("list.txt", { exact: true }).first().waitFor();
     await update.getByRole("link", { name: "Edit list.txt" }).waitFor();
     await shot(page, "bring-home-under-way");

@@ -64,7 +64,7 @@ export default function ArtifactsTab({ workspace: w, linked }: Props) {
       </Empty>
     );
   return (
-    <div className="grid h-full min-h-0 max-md:content-start gap-x-6 gap-y-4 overflow-y-auto px-4 py-4 md:grid-cols-[minmax(14rem,22rem)_1fr] md:px-6">
+    <div className="grid h-full min-h-0 @max-3xl:content-start gap-x-6 gap-y-4 overflow-y-auto px-4 py-4 @3xl:grid-cols-[minmax(14rem,22rem)_1fr] @3xl:px-6">
       <div>
         <ul aria-label="Artifacts" className="divide-y divide-hairline border-y border-hairline">
           {items.map((a) => (

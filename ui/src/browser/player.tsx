@@ -63,7 +63,7 @@ export default function RecordingPlayer({ url }: { url: string }) {
   if (file.isPending) return <Skeleton rows={4} label="Loading the recording" />;
   if (!r) return <Failure what="The recording cannot be played." error={file.error} />;
   return (
-    <div className="flex min-h-0 flex-col gap-2 md:flex-row">
+    <div className="flex min-h-0 flex-col gap-2 @3xl:flex-row">
       <div className="min-w-0 flex-1">
         <canvas
           ref={canvas}
@@ -97,7 +97,7 @@ export default function RecordingPlayer({ url }: { url: string }) {
           </span>
         </div>
       </div>
-      <ol aria-label="What was done" className="max-h-96 overflow-y-auto text-meta md:w-64">
+      <ol aria-label="What was done" className="max-h-96 overflow-y-auto text-meta @3xl:w-64">
         {r.actions.map((a, i) => (
           <li key={i}>
             <button

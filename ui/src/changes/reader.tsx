@@ -5,9 +5,10 @@ import { FilesSwitch } from "@/files/switch";
 import { visible } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
+import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
+import { useRoom } from "@/kit/room";
 import { copyText, Empty } from "@/kit/states";
-import { useMedia } from "@/kit/use-media";
 import { isBoolean, recall, remember } from "@/state/remember";
 import { useStore } from "@/state/store";
 import { useTeam } from "@/state/team";
@@ -39,7 +40,8 @@ interface Props {
 /** The files of a comparison beside their lines. */
 export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnoreSpace }: Props) {
   const team = useTeam();
-  const wide = useMedia("(min-width: 768px)");
+  const room = useRoom();
+  const wide = room >= 600;
   const { file, line } = useSearch({ from: "/$team/w/$key" });
   const navigate = useNavigate({ from: "/$team/w/$key" });
   const { reading, comparison, ignoreSpace, newer, refresh, hold, setViewed } = useReading(w.id, newest);
@@ -188,6 +190,7 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
     onFind: () => setFinding(true),
     added: added.toolbar,
     narrow: !wide,
+    tight: room < 900,
   };
   if (!wide && !file)
     return (
@@ -202,7 +205,11 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
     <div className="flex h-full min-h-0 flex-col">
       {problem}
       <div className="flex min-h-0 flex-1">
-        {wide && <div className="w-72 shrink-0 border-r border-hairline xl:w-80">{list}</div>}
+        {wide && (
+          <div className={cx("shrink-0 border-r border-hairline", room < 900 ? "w-56" : room < 1200 ? "w-72" : "w-80")}>
+            {list}
+          </div>
+        )}
         <div className="flex min-w-0 flex-1 flex-col">
           <Toolbar
             {...tools}

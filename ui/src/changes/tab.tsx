@@ -6,6 +6,7 @@ import { changesQuery, compareQuery, keys } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { visible } from "@/format/text";
 import { ago } from "@/format/time";
+import { useAwaitedKeys } from "@/keys/keyboard";
 import { Button, buttonClass } from "@/kit/button";
 import { lazy } from "@/kit/part";
 import { Busy, Empty, Failure, Output, Skeleton } from "@/kit/states";
@@ -51,7 +52,7 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
     </>
   );
 
-  if (found.isPending) return <Skeleton rows={6} label="Loading the changes" />;
+  if (found.isPending) return <Loading />;
   if (found.isError && (!found.data || found.isPlaceholderData))
     return (
       <div className="flex h-full flex-col">
@@ -132,6 +133,12 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
       }}
     />
   );
+}
+
+/** Keys pressed meanwhile work once the lines are there. */
+function Loading() {
+  useAwaitedKeys("changes");
+  return <Skeleton rows={6} label="Loading the changes" />;
 }
 
 /** Checks for changes now instead of waiting for the next poll. */

@@ -27,13 +27,15 @@ interface Props {
   back?: ReactNode;
   /** A phone: one column only. */
   narrow: boolean;
+  /** Little room: the figures stand in the list of files. */
+  tight: boolean;
   /** On a phone: above the list of the files, with no lines to be found or shown otherwise. */
   listing?: boolean;
 }
 
 /** Above the diff: what is being read, what is newer, and how it is shown. */
 export function Toolbar(p: Props) {
-  const { comparison: c, newer, onRefresh, split, onSplit, finding, onFind, added, back, narrow, listing } = p;
+  const { comparison: c, newer, onRefresh, split, onSplit, finding, onFind, added, back, narrow, tight, listing } = p;
   useAction("diff.split", onSplit, !narrow);
   useAction("diff.refresh", onRefresh, newer > 0);
   useAction("diff.find", onFind, !listing);
@@ -41,7 +43,7 @@ export function Toolbar(p: Props) {
   return (
     <div className="flex min-h-10 flex-wrap items-center gap-x-3 gap-y-1 border-b border-hairline bg-bg1 px-3 py-1">
       {back}
-      {!narrow && (
+      {!narrow && !tight && (
         <p className="flex flex-wrap items-baseline gap-x-2 text-meta text-fg3">
           <span className="text-fg2">{plural(c.files.length, "file")}</span>
           <Counts additions={c.additions} deletions={c.deletions} />

@@ -3,22 +3,20 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
 import { SETUP } from "@/agents/built-in";
 import { OWN } from "@/agents/own";
-import type { Session, Workspace } from "@/api/client";
+import type { Workspace } from "@/api/client";
 import { sessionsQuery } from "@/api/queries";
-import { useNow } from "@/format/now";
-import { clock } from "@/format/time";
-import { available, perform, useAction } from "@/keys/keyboard";
+import { available, perform } from "@/keys/keyboard";
 import { Button, IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { inputClass } from "@/kit/field";
 import { Icon } from "@/kit/icon";
 import { Menu, MenuItem } from "@/kit/menu";
 import { lazy } from "@/kit/part";
+import { useRoom } from "@/kit/room";
 import { Empty, Failure, Skeleton } from "@/kit/states";
-import { useMedia } from "@/kit/use-media";
 import { hasEnded, isShell, preferred } from "@/sessions/sessions";
+import { useAgentPane } from "@/sessions/shown-session";
 import { LinkOpener } from "@/state/links";
-import { isBoolean, recall, remember } from "@/state/remember";
 import { useStore } from "@/state/store";
 import { useTeam } from "@/state/team";
 import { openLink } from "@/terminal/open-link";
@@ -28,11 +26,9 @@ import { SearchField } from "./search-field";
 import { Timeline } from "./timeline";
 
 const ThreadView = lazy(() => import("./thread/view"));
-const StartDialog = lazy(() => import("@/sessions/start-dialog").then((m) => ({ default: m.StartDialog })));
+const QuestionSlot = lazy(() => import("@/inbox/question-slot"));
+const MessageBox = lazy(() => import("@/sessions/message-box"));
 const SaveSkill = lazy(() => import("@/tools/save-skill"));
-const TerminalPane = lazy(() => import("@/sessions/terminal-pane"));
-
-const SPLIT = "conversation.split";
 
 /** Filters. */
 const FILTERS: { label: string; kinds: readonly Kind[] }[] = [
@@ -52,21 +48,13 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
   const [words, setWords] = useState("");
   const [everywhere, setEverywhere] = useState(false);
   const [filter, setFilter] = useState(0);
-  const wide = useMedia("(min-width: 1280px)");
-  const [split, setSplit] = useState(() => recall(SPLIT, isBoolean) ?? false);
-  const flip = () => {
-    remember(SPLIT, !split);
-    setSplit(!split);
-  };
-  useAction("conversation.split", flip, wide);
+  const pane = useAgentPane();
   const team = useTeam();
   const may = team.can("terminal.type") && !w.deleted_at && w.state !== "archived";
-  const [starting, setStarting] = useState(false);
   const [saving, setSaving] = useState(false);
-  // On a phone the conversation needs the room: what searches it is asked for.
-  const narrow = useMedia("(max-width: 767px)");
+  // In a narrow pane the conversation needs the room: what searches it is asked for.
+  const narrow = useRoom() < 460;
   const [seeking, setSeeking] = useState(false);
-  useAction("session.new", () => setStarting(true), may);
 
   if (all.isPending) return <Skeleton label="Loading the sessions" />;
   if (all.isError && !all.data)
@@ -81,15 +69,14 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
   const sessions = (all.data ?? [])
     .filter((s) => !isShell(s) && s.agent !== SETUP)
     .sort((a, b) => b.started_at - a.started_at);
-  const shown = sessions.find((s) => s.id === search.session) ?? preferred(sessions);
+  const shown = sessions.find((s) => s.id === pane.session) ?? preferred(sessions);
   if (!shown)
     return <Empty title="No agent has worked here yet">Start a session. The conversation appears here.</Empty>;
   const open = (session: string, at?: number) => {
     setEverywhere(false);
     setWords("");
-    void navigate({ search: (s) => ({ ...s, session, place: at }) });
+    void navigate({ search: (s) => ({ ...s, tab: "conversation", session, place: at }) });
   };
-  const beside = split && wide && !hasEnded(shown);
   // What is searched, filtered or pointed at stands in the record.
   const own = shown.agent === OWN;
   const whole = own && words.trim() === "" && filter === 0 && search.place === undefined;
@@ -97,13 +84,12 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
     <LinkOpener value={openLink}>
       <div className="flex h-full min-h-0 flex-col">
         <div className="flex flex-wrap items-center gap-2 border-b border-hairline bg-bg1 px-3 py-1.5">
-          <SessionChoice sessions={sessions} shown={shown} onChoose={(id) => open(id)} />
-          {narrow && own && (
+          {narrow && (
             <IconButton label="Search and filter" aria-expanded={seeking} onClick={() => setSeeking(!seeking)}>
               <Icon name="search" />
             </IconButton>
           )}
-          {(!narrow || !own || seeking) && (
+          {(!narrow || seeking || words !== "") && (
             <>
               <SearchField
                 value={words}
@@ -128,24 +114,14 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
           {own && search.place !== undefined && (
             <Button onClick={() => open(shown.id)}>Back to the conversation</Button>
           )}
-          {may && (
-            <IconButton label="Start another session" onClick={() => setStarting(true)}>
-              <Icon name="plus" />
-            </IconButton>
-          )}
           {team.can("workspace.edit") && (
             <MoreMenu own={own && !hasEnded(shown) && may} onSave={() => setSaving(true)} />
-          )}
-          {wide && !hasEnded(shown) && (
-            <IconButton label="Terminal beside the conversation" aria-pressed={split} onClick={flip}>
-              <Icon name="split" />
-            </IconButton>
           )}
         </div>
         {everywhere && words.trim() !== "" ? (
           <Found workspaceId={w.id} words={words.trim()} onOpen={open} />
         ) : (
-          <div className={cx("min-h-0 flex-1", beside && "grid grid-cols-2")}>
+          <div className="min-h-0 flex-1">
             {whole ? (
               <Suspense fallback={<Skeleton label="Loading the conversation" />}>
                 <ThreadView key={shown.id} session={shown} />
@@ -160,30 +136,21 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
                 onSession={open}
               />
             )}
-            {beside && (
-              <div className="min-h-0 min-w-0 border-l border-hairline">
-                <Suspense fallback={<Skeleton label="Opening the terminal" />}>
-                  <TerminalPane key={shown.id} sessionId={shown.id} workspaceId={shown.workspace_id} />
-                </Suspense>
-              </div>
-            )}
           </div>
+        )}
+        {!own && !w.deleted_at && w.state !== "archived" && (
+          <Suspense fallback={<div className="h-11 shrink-0 pointer-coarse:h-15" />}>
+            <QuestionSlot
+              session={shown}
+              via="workspace"
+              className="relative max-h-[50vh] overflow-y-auto border-t border-hairline bg-bg2 px-4 py-2.5"
+            />
+            <MessageBox session={shown} ended={hasEnded(shown)} may={may} />
+          </Suspense>
         )}
         {saving && (
           <Suspense>
             <SaveSkill team={team.slug} workspace={w} session={shown} mayAsk={may} onClose={() => setSaving(false)} />
-          </Suspense>
-        )}
-        {starting && (
-          <Suspense>
-            <StartDialog
-              workspace={w}
-              onClose={() => setStarting(false)}
-              onStarted={(s) => {
-                setStarting(false);
-                void navigate({ search: (x) => ({ ...x, tab: isShell(s) ? "shell" : undefined, session: s.id }) });
-              }}
-            />
           </Suspense>
         )}
       </div>
@@ -220,31 +187,5 @@ function MoreMenu({ own, onSave }: { own: boolean; onSave: () => void }) {
         Save as a skill
       </MenuItem>
     </Menu>
-  );
-}
-
-function SessionChoice({
-  sessions,
-  shown,
-  onChoose,
-}: {
-  sessions: Session[];
-  shown: Session;
-  onChoose: (id: string) => void;
-}) {
-  const now = useNow();
-  return (
-    <select
-      aria-label="Session"
-      value={shown.id}
-      onChange={(e) => onChoose(e.target.value)}
-      className={cx(inputClass, "w-auto! max-w-72 min-w-0 flex-1 md:flex-none")}
-    >
-      {sessions.map((s) => (
-        <option key={s.id} value={s.id}>
-          {`${s.agent_name}, ${clock(s.started_at, now)}${s.prompt ? `: ${s.prompt.slice(0, 60)}` : ""}`}
-        </option>
-      ))}
-    </select>
   );
 }

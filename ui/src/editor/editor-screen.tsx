@@ -11,8 +11,8 @@ import { splitPath, visible } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
 import { Button, buttonClass } from "@/kit/button";
 import { lazy } from "@/kit/part";
+import { useRoom } from "@/kit/room";
 import { Empty, Failure, Skeleton } from "@/kit/states";
-import { useMedia } from "@/kit/use-media";
 import { isBoolean, recall, remember } from "@/state/remember";
 import { useTeam } from "@/state/team";
 import { useTitle } from "@/state/use-title";
@@ -54,11 +54,19 @@ export interface FilesAt {
   find?: true;
 }
 
+interface FilesTabProps {
+  workspace: Workspace;
+  at: FilesAt;
+  /** Opens something else there; without it the page of the files does. */
+  go?: (at: FilesAt) => void;
+}
+
 /** The file tree next to the open file; where there is little room only one of them. */
-export function FilesTab({ workspace: w, at: { path, naming, goto, find } }: { workspace: Workspace; at: FilesAt }) {
+export function FilesTab({ workspace: w, at: { path, naming, goto, find }, go }: FilesTabProps) {
   const team = useTeam();
   const navigate = useNavigate();
-  const wide = useMedia("(min-width: 768px)");
+  const room = useRoom();
+  const wide = room >= 600;
   const [shown, setShown] = useState(() => recall("editor.files", isBoolean) ?? true);
   const [open, setOpen] = useState<ReadonlySet<string>>(() => new Set());
   const [last, setLast] = useState(path);
@@ -75,8 +83,9 @@ export function FilesTab({ workspace: w, at: { path, naming, goto, find } }: { w
     remember("editor.files", on);
     setShown(on);
   };
-  const to = (search: FilesAt) =>
-    void navigate({ to: "/$team/w/$key/edit", params: { team: team.slug, key: w.key }, search });
+  const to =
+    go ??
+    ((search: FilesAt) => void navigate({ to: "/$team/w/$key/edit", params: { team: team.slug, key: w.key }, search }));
   const listing = find || (wide ? shown || (!path && !naming) : !path && !naming);
   useAction("files.open", () => {
     if (find) to({ path });
@@ -91,7 +100,13 @@ export function FilesTab({ workspace: w, at: { path, naming, goto, find } }: { w
   return (
     <div className="flex h-full min-h-0">
       {listing && (
-        <div className={wide ? "w-72 shrink-0 border-r border-hairline xl:w-80" : "min-w-0 flex-1"}>
+        <div
+          className={
+            wide
+              ? `shrink-0 border-r border-hairline ${room < 900 ? "w-56" : room < 1200 ? "w-72" : "w-80"}`
+              : "min-w-0 flex-1"
+          }
+        >
           {find ? (
             <Suspense fallback={<Skeleton rows={4} label="Loading the search" />}>
               <SearchPane

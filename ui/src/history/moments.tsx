@@ -37,7 +37,7 @@ export function Moments({ moments, at, from, onGo }: Props) {
     <ol
       ref={list}
       aria-label="Moments of the session"
-      className="w-72 shrink-0 overflow-y-auto border-l border-hairline bg-bg1 py-1 max-lg:max-h-40 max-lg:w-full max-lg:border-t max-lg:border-l-0"
+      className="w-72 shrink-0 overflow-y-auto border-l border-hairline bg-bg1 py-1 @max-5xl:max-h-40 @max-5xl:w-full @max-5xl:border-t @max-5xl:border-l-0"
     >
       {moments.map((m) => {
         const w = WORDS[m.kind];

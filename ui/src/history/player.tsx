@@ -111,7 +111,7 @@ function Screen({ session, offset, moment, replay }: Props & { replay: Replay })
       tabIndex={0}
       onKeyDown={onKeyDown}
     >
-      <div className="flex min-h-0 flex-1 max-lg:flex-col">
+      <div className="flex min-h-0 flex-1 @max-5xl:flex-col">
         <div className="term-frame relative min-h-0 min-w-0 flex-1 bg-(--term-bg)">
           <div
             ref={host}
@@ -212,7 +212,7 @@ function Controls({ replay, v, running, moments, list, onList }: ControlsProps) 
           Skip silences
         </label>
         <span className="ml-auto flex items-center gap-3 text-meta text-fg3">
-          <span className="tabular-nums max-md:hidden">
+          <span className="tabular-nums @max-3xl:hidden">
             {v.cols}×{v.rows}
           </span>
           {onList && (
@@ -222,7 +222,7 @@ function Controls({ replay, v, running, moments, list, onList }: ControlsProps) 
           )}
         </span>
       </div>
-      <p className="mt-1 text-meta text-fg3 max-md:hidden pointer-coarse:hidden">
+      <p className="mt-1 text-meta text-fg3 @max-3xl:hidden pointer-coarse:hidden">
         Space plays or pauses. Arrows seek 5 s (with Shift 30 s). n and p go to the next and previous moment, &lt; and
         &gt; change the speed, s skips silences.
       </p>

@@ -7,13 +7,14 @@ import { sessionsQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { bytes } from "@/format/text";
 import { clock, duration, exact } from "@/format/time";
+import { byBareKey } from "@/keys/keyboard";
 import { IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { inputClass } from "@/kit/field";
 import { Icon } from "@/kit/icon";
 import { Shape } from "@/kit/mark";
+import { useRoom } from "@/kit/room";
 import { Empty, Failure, Skeleton } from "@/kit/states";
-import { useMedia } from "@/kit/use-media";
 import { hasEnded, sessionMark } from "@/sessions/sessions";
 import { ExportMenu } from "./export-menu";
 import { Player } from "./player";
@@ -27,7 +28,7 @@ const TYPED_MS = 350;
 export default function HistoryTab({ workspace: w }: { workspace: Workspace }) {
   const search = useSearch({ from: "/$team/w/$key" });
   const sessions = useQuery(sessionsQuery(w.id));
-  const phone = useMedia("(max-width: 767px)");
+  const phone = useRoom() < 768;
   const all = [...(sessions.data ?? [])].sort((a, b) => b.started_at - a.started_at);
   const shown =
     all.find((s) => s.id === search.session) ?? (search.when === undefined ? undefined : running(all, search.when));
@@ -72,7 +73,7 @@ export default function HistoryTab({ workspace: w }: { workspace: Workspace }) {
                 when: undefined,
                 q: undefined,
               })}
-              className="text-meta text-accent hover:underline max-md:hidden"
+              className="text-meta text-accent hover:underline @max-3xl:hidden"
             >
               {hasEnded(shown) ? "Last screen" : "Live terminal"}
             </Link>
@@ -119,7 +120,7 @@ function Finder({ workspace: w, sessions, shown }: FinderProps) {
   const agents = new Map(sessions.map((s) => [s.agent, s.agent_name]));
   const wish: SearchWish = { q, regex, caseSensitive, agent };
   return (
-    <div className="flex w-96 shrink-0 flex-col border-r border-hairline bg-bg1 max-lg:w-72 max-md:w-full max-md:border-r-0">
+    <div className="flex w-96 shrink-0 flex-col border-r border-hairline bg-bg1 @max-5xl:w-72 @max-3xl:w-full @max-3xl:border-r-0">
       <search className="flex flex-wrap items-center gap-1 border-b border-hairline p-2">
         <input
           type="search"
@@ -129,7 +130,7 @@ function Finder({ workspace: w, sessions, shown }: FinderProps) {
           maxLength={1000}
           spellCheck={false}
           // biome-ignore lint/a11y/noAutofocus: a user who arrives with a search continues typing it
-          autoFocus={search.session === undefined}
+          autoFocus={search.tab === "history" && search.session === undefined && !byBareKey()}
           onChange={(e) => setText(e.target.value)}
           className={cx(inputClass, "flex-1")}
         />

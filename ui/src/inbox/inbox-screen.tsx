@@ -99,6 +99,7 @@ export function InboxScreen({ empty }: { empty: ReactNode }) {
                     key={i.id}
                     ref={refOf(i.id)}
                     tabIndex={-1}
+                    data-keys="question"
                     aria-label={i.workspace_name}
                     className="-outline-offset-2"
                   >

@@ -19,7 +19,7 @@ interface Props {
   team: string;
   agent: string;
   via: Via;
-  /** The keys a, d and 1 to 9 answer it. */
+  /** The keys a, d and 1 to 9 answer it while it has the focus. */
   keys: boolean;
   /** The user may answer; others only see the question. */
   may: boolean;

@@ -14,7 +14,7 @@ const NOTE_MS = 8000;
 interface Props {
   session: Session;
   via: Via;
-  /** The keys a, d and 1 to 9 answer it. */
+  /** The keys a, d and 1 to 9 answer it while it has the focus. */
   keys?: boolean;
   className?: string;
 }
@@ -35,7 +35,7 @@ export default function QuestionSlot({ session: s, via, keys = true, className }
     q !== undefined && keys,
   );
   return (
-    <div ref={slot}>
+    <div ref={slot} data-keys="question">
       <p role="status" className="sr-only">
         {q ? `${s.agent_name} asks: ${q.title}` : ""}
       </p>

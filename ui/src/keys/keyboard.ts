@@ -2,7 +2,7 @@ import { useEffect, useRef } from "react";
 import { look } from "@/state/look";
 import { Store } from "@/state/store";
 import { chordOf, normal } from "./chord";
-import { type Action, type ActionId, actions } from "./registry";
+import { type Action, type ActionId, actions, type Scope } from "./registry";
 
 /** How long a sequence such as "g p" waits for its next key. */
 const SEQUENCE_MS = 1500;
@@ -51,6 +51,31 @@ export function perform(id: string, key = ""): boolean {
   return handler !== undefined;
 }
 
+const isBare = (keys: string) => !keys.includes("+");
+
+/** Scopes whose component is on its way, and the keys pressed meanwhile. */
+const awaited = new Map<Scope, { id: string; key: string }[]>();
+
+/** While the component is mounted the keys of a scope wait for what will handle them. */
+export function useAwaitedKeys(scope: Scope): void {
+  useEffect(() => {
+    const keys: { id: string; key: string }[] = [];
+    awaited.set(scope, keys);
+    return () => {
+      awaited.delete(scope);
+      // What takes the place of this component has its handlers once all effects have run.
+      setTimeout(() => {
+        for (const k of keys) perform(k.id, k.key);
+      }, 0);
+    };
+  }, [scope]);
+}
+
+let bare = false;
+
+/** Whether what is going on was begun by a bare key: then nothing takes the focus in which further keys would be typed. */
+export const byBareKey = (): boolean => bare;
+
 type Place = "page" | "field" | "terminal";
 
 function placeOf(target: EventTarget | null): Place {
@@ -72,20 +97,54 @@ function allowed(a: Action, place: Place): boolean {
   return true;
 }
 
+/** Where the focus is, by the data-keys of what surrounds it, innermost first. */
+type Zones = readonly string[];
+
+function zonesOf(target: EventTarget | null): Zones {
+  const zones: string[] = [];
+  for (let el = target instanceof Element ? target.closest<HTMLElement>("[data-keys]") : null; el; ) {
+    zones.push(el.dataset.keys ?? "");
+    el = el.parentElement?.closest<HTMLElement>("[data-keys]") ?? null;
+  }
+  return zones;
+}
+
+/** The scopes of panes: a key belongs to the one in use, and to the other if that has no use for it. */
+const PANES: readonly string[] = ["changes", "conversation"];
+
 /** Resolves a key press after the keys already pressed: an action, the start of a sequence, or nothing. */
-export function match(chord: string, before: string, place: Place, singleKeys: boolean): Action | "more" | undefined {
+export function match(
+  chord: string,
+  before: string,
+  place: Place,
+  singleKeys: boolean,
+  zones: Zones = [],
+): Action | "more" | undefined {
+  const pane = zones.find((z) => PANES.includes(z));
+  // What answers an agent does so only on the card that has the focus.
+  const reach = (a: Action) => a.scope !== "question" || zones.includes("question") || a.inTerminal === true;
+  const near = (a: Action) => reach(a) && !(pane && PANES.includes(a.scope) && a.scope !== pane);
+  return search(chord, before, place, singleKeys, near) ?? search(chord, before, place, singleKeys, reach);
+}
+
+function search(
+  chord: string,
+  before: string,
+  place: Place,
+  singleKeys: boolean,
+  wanted: (a: Action) => boolean,
+): Action | "more" | undefined {
   const pressed = before ? `${before} ${chord}` : chord;
   let more = false;
   let wide: Action | undefined; // what it means where nothing narrower has the key
   for (const a of actions) {
-    if (!handlers.get(a.id)?.length || !allowed(a, place)) continue;
+    if (!wanted(a) || !(handlers.get(a.id)?.length || awaited.has(a.scope)) || !allowed(a, place)) continue;
     for (const keys of a.keys) {
-      const single = !keys.includes("+");
-      if (single && (!singleKeys || place !== "page")) continue;
-      const wanted = normal(keys);
-      if (wanted === pressed && !a.yields) return a;
-      if (wanted === pressed) wide = a;
-      if (wanted.startsWith(`${pressed} `)) more = true;
+      if (isBare(keys) && (!singleKeys || place !== "page")) continue;
+      const whole = normal(keys);
+      if (whole === pressed && !a.yields) return a;
+      if (whole === pressed) wide = a;
+      if (whole.startsWith(`${pressed} `)) more = true;
     }
   }
   return more ? "more" : wide;
@@ -102,11 +161,16 @@ export function listen(): () => void {
   const onKey = (e: KeyboardEvent) => {
     if (e.defaultPrevented || e.isComposing) return;
     const chord = chordOf(e);
-    if (!chord || (chord === "enter" && presses(e.target))) return;
+    if (!chord) return;
+    if (chord === "enter" && presses(e.target)) {
+      bare = false; // it is meant
+      return;
+    }
     const dialog = document.querySelector("[role=dialog][data-state=open],[role=alertdialog][data-state=open]");
     const place = placeOf(e.target);
     const before = pending.get();
-    const found = match(chord, before, place, look.get().singleKeys && !dialog);
+    const zones = zonesOf(e.target);
+    const found = match(chord, before, place, look.get().singleKeys && !dialog, zones.length > 0 ? zones : used);
     clearTimeout(timer);
     if (found === "more") {
       e.preventDefault();
@@ -118,8 +182,22 @@ export function listen(): () => void {
     if (!found) return;
     if (dialog && !found.inFields) return; // a dialog keeps the page below it still
     e.preventDefault();
-    perform(found.id, chord);
+    bare = !chord.includes("+") && !before.includes("+");
+    if (!perform(found.id, chord)) awaited.get(found.scope)?.push({ id: found.id, key: chord });
+  };
+  // Without focus the keys belong to the pane that was used last.
+  let used: Zones = [];
+  const onUse = (e: Event) => {
+    if (e.type === "pointerdown") bare = false;
+    const zones = zonesOf(e.target).filter((z) => PANES.includes(z));
+    if (zones.length > 0) used = zones;
   };
   document.addEventListener("keydown", onKey);
-  return () => document.removeEventListener("keydown", onKey);
+  document.addEventListener("pointerdown", onUse, true);
+  document.addEventListener("focusin", onUse);
+  return () => {
+    document.removeEventListener("keydown", onKey);
+    document.removeEventListener("pointerdown", onUse, true);
+    document.removeEventListener("focusin", onUse);
+  };
 }

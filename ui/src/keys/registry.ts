@@ -3,7 +3,8 @@
  * free of duplicates.
  *
  * A key is one chord ("mod+k", "ctrl+shift+e", "?") or a sequence of single keys ("g p"). "mod" is Cmd on a Mac and Ctrl
- * elsewhere. Single keys and sequences work only outside fields and terminals and can be turned off.
+ * elsewhere. Single keys and sequences work only outside fields and terminals and can be turned off. They show, find and open
+ * things; what changes a workspace or acts on an agent needs a modifier ("mod+e s"), or the focus on the card it acts on.
  */
 export type Scope = "global" | "workspace" | "terminal" | "changes" | "dialog" | "question" | "inbox" | "conversation";
 
@@ -116,7 +117,7 @@ export const ACTIONS = [
   { id: "tab.terminal", label: "Terminal", keys: ["g t"], scope: "workspace", group: "Workspace" },
   { id: "tab.conversation", label: "Conversation", keys: ["g o"], scope: "workspace", group: "Workspace" },
   { id: "tab.changes", label: "Changes", keys: ["g c"], scope: "workspace", group: "Workspace" },
-  { id: "tab.merge", label: "Merge", keys: ["g b"], scope: "workspace", group: "Workspace" },
+  { id: "tab.merge", label: "Checks & merge", keys: ["g b"], scope: "workspace", group: "Workspace" },
   { id: "tab.shell", label: "Shell", keys: ["g h"], scope: "workspace", group: "Workspace" },
   { id: "tab.history", label: "History", keys: ["g y"], scope: "workspace", group: "Workspace" },
   { id: "tab.timeline", label: "Timeline", keys: ["g a"], scope: "workspace", group: "Workspace" },
@@ -144,8 +145,8 @@ export const ACTIONS = [
     inTerminal: true,
   },
   { id: "session.new", label: "Start a session", keys: ["o s"], scope: "workspace", group: "Workspace" },
-  { id: "session.stop", label: "Stop the session", keys: ["e s"], scope: "workspace", group: "Workspace" },
-  { id: "session.interrupt", label: "Interrupt the agent", keys: ["e i"], scope: "workspace", group: "Workspace" },
+  { id: "session.stop", label: "Stop the session", keys: ["mod+e s"], scope: "workspace", group: "Workspace" },
+  { id: "session.interrupt", label: "Interrupt the agent", keys: ["mod+e i"], scope: "workspace", group: "Workspace" },
   { id: "prompt.write", label: "Send the agent a message", keys: ["m"], scope: "workspace", group: "Workspace" },
   {
     id: "prompt.writeFromTerminal",
@@ -156,25 +157,25 @@ export const ACTIONS = [
     inTerminal: true,
     keyOnly: true,
   },
-  { id: "workspace.commit", label: "Commit", keys: ["e c"], scope: "workspace", group: "Workspace" },
+  { id: "workspace.commit", label: "Commit", keys: ["mod+e c"], scope: "workspace", group: "Workspace" },
   {
     id: "workspace.merge",
     label: "Update, merge, push",
-    keys: ["e m"],
+    keys: ["mod+e m"],
     scope: "workspace",
     group: "Workspace",
   },
-  { id: "workspace.place", label: "Place, limits, network", keys: ["e p"], scope: "workspace", group: "Workspace" },
-  { id: "workspace.move", label: "Move to another place", keys: ["e v"], scope: "workspace", group: "Workspace" },
-  { id: "workspace.rename", label: "Rename", keys: ["e r"], scope: "workspace", group: "Workspace" },
-  { id: "workspace.archive", label: "Archive", keys: ["e a"], scope: "workspace", group: "Workspace" },
-  { id: "workspace.delete", label: "Delete", keys: ["e d"], scope: "workspace", group: "Workspace" },
+  { id: "workspace.place", label: "Place, limits, network", keys: ["mod+e p"], scope: "workspace", group: "Workspace" },
+  { id: "workspace.move", label: "Move to another place", keys: ["mod+e v"], scope: "workspace", group: "Workspace" },
+  { id: "workspace.rename", label: "Rename", keys: ["f2", "mod+e r"], scope: "workspace", group: "Workspace" },
+  { id: "workspace.archive", label: "Archive", keys: ["mod+e a"], scope: "workspace", group: "Workspace" },
+  { id: "workspace.delete", label: "Delete", keys: ["mod+e d"], scope: "workspace", group: "Workspace" },
   { id: "copy.link", label: "Copy the link to this page", keys: ["y l"], scope: "workspace", group: "Workspace" },
   { id: "copy.branch", label: "Copy the branch name", keys: ["y b"], scope: "workspace", group: "Workspace" },
 
   {
     id: "terminal.leave",
-    label: "Leave the terminal",
+    label: "Leave the terminal, or type in it",
     keys: ["ctrl+shift+e"],
     scope: "terminal",
     group: "Terminal",
@@ -197,7 +198,7 @@ export const ACTIONS = [
     group: "Terminal",
     inTerminal: true,
   },
-  { id: "terminal.focus", label: "Type in the terminal", keys: ["i"], scope: "terminal", group: "Terminal" },
+  { id: "terminal.focus", label: "Type in the terminal", keys: [], scope: "terminal", group: "Terminal" },
   {
     id: "terminal.copy",
     label: "Copy",
@@ -252,14 +253,14 @@ export const ACTIONS = [
   {
     id: "conversation.compact",
     label: "Compact the conversation",
-    keys: ["e k"],
+    keys: ["mod+e k"],
     scope: "conversation",
     group: "Workspace",
   },
   {
     id: "conversation.clear",
     label: "Clear the conversation for the model",
-    keys: ["e l"],
+    keys: ["mod+e l"],
     scope: "conversation",
     group: "Workspace",
   },

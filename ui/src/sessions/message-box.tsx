@@ -170,10 +170,10 @@ export default function MessageBox({ session: s, ended, may }: Props) {
               >
                 {!ended && (
                   <>
-                    <MenuItem onSelect={() => interrupt.mutate()} keys="e i">
+                    <MenuItem onSelect={() => interrupt.mutate()} keys="mod+e i">
                       Interrupt
                     </MenuItem>
-                    <MenuItem onSelect={() => stop.mutate(s)} keys="e s">
+                    <MenuItem onSelect={() => stop.mutate(s)} keys="mod+e s">
                       Stop
                     </MenuItem>
                     <MenuLine />

@@ -42,7 +42,7 @@ export function StatusLine({ session, handle, view, ended, writer, onFind, onOld
   const seconds = Math.ceil((view.link.retryAt - now) / 1000);
   const waiting = view.link.phase === "waiting";
   return (
-    <div className="flex min-h-7 flex-wrap items-center gap-x-4 gap-y-0.5 max-md:flex-nowrap max-md:overflow-x-auto max-md:whitespace-nowrap border-t border-hairline bg-bg1 px-4 text-meta text-fg2">
+    <div className="short:hidden flex min-h-7 flex-wrap items-center gap-x-4 gap-y-0.5 max-md:flex-nowrap max-md:overflow-x-auto max-md:whitespace-nowrap border-t border-hairline bg-bg1 px-4 text-meta text-fg2">
       <span role="status" className="flex items-center gap-1.5" data-link={view.link.phase}>
         <span aria-hidden className={link.color}>
           {link.sign}

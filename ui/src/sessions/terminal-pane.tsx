@@ -6,7 +6,7 @@ import { sessionsQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { bytes } from "@/format/text";
 import { duration } from "@/format/time";
-import { useAction } from "@/keys/keyboard";
+import { byBareKey, useAction } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
 import { Icon } from "@/kit/icon";
 import { lazy } from "@/kit/part";
@@ -33,10 +33,14 @@ interface Props {
   sessionId: string;
   workspaceId: string;
   readOnly?: boolean;
+  /** It takes no focus when it opens. */
+  quiet?: boolean;
+  /** Another terminal beside it has the keys. */
+  idle?: boolean;
 }
 
 /** One session's terminal with what belongs around it. */
-export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props) {
+export default function TerminalPane({ sessionId, workspaceId, readOnly, quiet = false, idle = false }: Props) {
   const team = useTeam();
   const sessions = useQuery(sessionsQuery(workspaceId));
   const session = sessions.data?.find((s) => s.id === sessionId);
@@ -54,13 +58,17 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
   const lift = useLift(handle, asked.height);
   const ended = view.exit !== undefined || (session !== undefined && hasEnded(session));
 
+  const still = useRef(quiet);
+  useEffect(() => {
+    still.current = quiet;
+  });
   useEffect(() => {
     const place = host.current;
     if (!place) return;
     shown(sessionId);
     void handle.attach(place).then(() => {
       // On a phone the keyboard comes only when it is asked for.
-      if (!readOnly && !isCoarse() && mayTakeFocus()) handle.focus();
+      if (!readOnly && !still.current && !isCoarse() && mayTakeFocus()) handle.focus();
     });
     return () => {
       handle.detach(place);
@@ -68,7 +76,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
     };
   }, [handle, sessionId, readOnly]);
 
-  useTerminalActions(handle, () => setFinding(true), readOnly === true, writer);
+  useTerminalActions(handle, () => setFinding(true), readOnly === true || idle, writer);
   useTabDot(view.bell);
 
   return (
@@ -124,7 +132,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
               <QuestionSlot
                 session={session}
                 via="workspace"
-                className="max-h-[60vh] overflow-y-auto border-t border-hairline bg-bg2 px-4 py-2.5"
+                className="max-h-[60vh] short:max-h-[30vh] overflow-y-auto border-t border-hairline bg-bg2 px-4 py-2.5"
               />
             </Suspense>
           </div>
@@ -207,8 +215,9 @@ function useHeight() {
   return { ref, height };
 }
 
-/** Focus an opened terminal, unless a field or dialog has the focus. */
+/** Focus an opened terminal, unless a field or dialog has the focus, or a key led here that may be part of a sentence. */
 function mayTakeFocus(): boolean {
+  if (byBareKey()) return false;
   const at = document.activeElement;
   return !at?.closest("input,textarea,select,[role=dialog],[role=alertdialog],[role=menu]");
 }
@@ -220,6 +229,8 @@ function useTerminalActions(handle: TerminalHandle, find: () => void, readOnly: 
   useAction(
     "terminal.leave",
     () => {
+      // In the terminal the key leads out of it, elsewhere into it.
+      if (!document.activeElement?.closest(".xterm")) return handle.focus();
       handle.blur();
       document.getElementById(ACTIVE_TAB)?.focus();
     },

@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
 import { SETUP } from "@/agents/built-in";
 import { api, data, type Session, type Workspace } from "@/api/client";
@@ -18,7 +18,7 @@ import { PullMark } from "@/merge/pull-mark";
 import { findPlace } from "@/sandboxes/which";
 import { OwnSecretsItem } from "@/sessions/own-secrets";
 import { hasEnded, isShell } from "@/sessions/sessions";
-import { useShownSession } from "@/sessions/shown-session";
+import { useAgentPane, useShownSession } from "@/sessions/shown-session";
 import { StateChip } from "@/sessions/state-chip";
 import { useStop } from "@/sessions/use-stop";
 import { useTeam } from "@/state/team";
@@ -26,14 +26,21 @@ import { toastError } from "@/state/toasts";
 import { standing } from "./groups";
 import { PrivacyItem } from "./privacy";
 import { PrivateMark } from "./private-mark";
-import type { WorkspaceDialog } from "./search";
+import type { Side, WorkspaceDialog } from "./search";
 
 const Deliver = lazy(() => import("./deliver"));
 const ShareDialog = lazy(() => import("@/sessions/share-dialog"));
 const PlaceLine = lazy(() => import("@/sandboxes/line"));
 
+interface Props {
+  workspace: Workspace;
+  sessions: Session[];
+  /** What is open beside the agent. */
+  side: Side | undefined;
+}
+
 /** Name, key, state, branch and place of a workspace, and what can be done with it. */
-export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace; sessions: Session[] }) {
+export function WorkspaceHead({ workspace: w, sessions, side }: Props) {
   const team = useTeam();
   const navigate = useNavigate({ from: "/$team/w/$key" });
   const [renaming, setRenaming] = useState(false);
@@ -54,10 +61,10 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
       (sessions.find((x) => (about ? x.id === about : x.state === w.agents.state)) ?? shown ?? sessions[0]);
   const running = sessions.filter((x) => !hasEnded(x) && x.agent !== SETUP);
   // The session in front; elsewhere the only agent at work. With several agents, never guess.
-  const { tab } = useSearch({ from: "/$team/w/$key" });
+  const { view, front } = useAgentPane();
   const agents = running.filter((x) => !isShell(x));
-  const inFront = tab === undefined || tab === "shell" ? running.find((x) => x.id === shown?.id) : undefined;
-  const target = inFront ?? (agents.length === 1 && tab !== "shell" ? agents[0] : undefined);
+  const inFront = front ? running.find((x) => x.id === shown?.id) : undefined;
+  const target = inFront ?? (agents.length === 1 && view !== "shell" ? agents[0] : undefined);
   const stop = useStop(w.id);
   const sharable = !w.deleted_at && team.can("session.share") ? (shown ?? sessions[0]) : undefined;
   const canStop = target !== undefined && team.can("terminal.type");
@@ -90,15 +97,15 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
   useAction("copy.branch", () => void copyText(w.branch, "the branch name"));
 
   return (
-    <header className="squeezed:not-has-[input]:hidden flex flex-wrap items-start gap-x-4 gap-y-2 bg-bg1 px-4 pt-3 pb-1.5">
-      <div className="min-w-0 flex-1 basis-72">
-        <div className="flex flex-wrap items-baseline gap-x-3 gap-y-0.5">
+    <header className="squeezed:not-has-[input]:hidden short:flex-nowrap short:items-center short:py-1 flex flex-wrap items-start gap-x-4 gap-y-2 bg-bg1 px-4 pt-3 pb-1.5">
+      <div className="min-w-0 flex-1 basis-72 short:basis-0">
+        <div className="short:flex-nowrap flex flex-wrap items-baseline gap-x-3 gap-y-0.5">
           {renaming ? (
             <Rename workspace={w} done={() => setRenaming(false)} />
           ) : (
-            <h1 className="min-w-0 text-title font-semibold break-words">{w.name}</h1>
+            <h1 className="short:truncate min-w-0 text-title font-semibold break-words">{w.name}</h1>
           )}
-          <span className="font-mono text-[12px] text-fg3">{w.key}</span>
+          <span className="font-mono text-[12px] whitespace-nowrap text-fg3">{w.key}</span>
           <PrivateMark workspace={w} />
           {onDangerous(w) && <Danger />}
           {/* The line below is not on a phone. */}
@@ -115,10 +122,10 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
             )}
           </span>
           {s.text && s.group !== "setup" && (
-            <span className="min-w-0 text-fg2 break-words max-md:hidden">{s.text}</span>
+            <span className="min-w-0 text-fg2 break-words max-md:hidden short:hidden">{s.text}</span>
           )}
         </div>
-        <p className="mt-0.5 flex flex-wrap items-baseline gap-x-2 text-meta text-fg3 max-md:hidden">
+        <p className="mt-0.5 flex flex-wrap items-baseline gap-x-2 text-meta text-fg3 max-md:hidden short:hidden">
           <span className="min-w-0 break-all">
             <span className="font-mono text-[12px] text-fg2">{w.branch || "no branch yet"}</span>
             <span aria-hidden> ← </span>
@@ -139,7 +146,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
           <PullMark workspace={w} link />
         </p>
       </div>
-      <div className="flex flex-wrap items-center gap-2">
+      <div className="short:flex-nowrap flex flex-wrap items-center gap-2">
         {canStop && (
           <Button
             busy={stop.isPending && "Stopping"}
@@ -160,7 +167,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
             <Deliver workspace={w} folder={w.runner_folder} />
           </Suspense>
         )}
-        {canMerge && tab !== "merge" && (
+        {canMerge && side !== "merge" && (
           <Button look={some ? "primary" : "plain"} onClick={merge}>
             Merge…
           </Button>
@@ -173,17 +180,17 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
           }
         >
           {!closed && (
-            <MenuItem onSelect={() => dialog("place")} keys="e p">
+            <MenuItem onSelect={() => dialog("place")} keys="mod+e p">
               Place, limits, network
             </MenuItem>
           )}
           {canMove && (
-            <MenuItem onSelect={() => dialog("move")} keys="e v">
+            <MenuItem onSelect={() => dialog("move")} keys="mod+e v">
               Move to another place…
             </MenuItem>
           )}
           {edit && (
-            <MenuItem onSelect={() => setRenaming(true)} keys="e r">
+            <MenuItem onSelect={() => setRenaming(true)} keys="f2">
               Rename
             </MenuItem>
           )}
@@ -207,12 +214,12 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
             <>
               <MenuLine />
               {!closed && (
-                <MenuItem onSelect={() => dialog("archive")} keys="e a">
+                <MenuItem onSelect={() => dialog("archive")} keys="mod+e a">
                   Archive…
                 </MenuItem>
               )}
               {!w.deleted_at && (
-                <MenuItem danger onSelect={() => dialog("delete")} keys="e d">
+                <MenuItem danger onSelect={() => dialog("delete")} keys="mod+e d">
                   Delete…
                 </MenuItem>
               )}

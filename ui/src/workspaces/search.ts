@@ -1,49 +1,37 @@
 import { text, whole } from "@/state/address";
 
-export type Tab =
-  | "terminal"
-  | "conversation"
-  | "changes"
-  | "merge"
-  | "shell"
-  | "history"
-  | "timeline"
-  | "artifacts"
-  | "code"
-  | "preview"
-  | "browser"
-  | "desktop";
+/** Views of the agent's pane, on the left. */
+const AGENT = ["terminal", "conversation", "shell"] as const;
+export type AgentView = (typeof AGENT)[number];
 
-const TABS = [
-  "terminal",
-  "conversation",
-  "changes",
-  "merge",
-  "shell",
-  "history",
-  "timeline",
-  "artifacts",
-  "code",
-  "preview",
-  "browser",
-  "desktop",
-] as const;
+/** Views of the pane on the right: those always offered, and those that are opened when needed. */
+export const MAIN = ["changes", "files", "merge", "timeline"] as const;
+export const EXTRA = ["artifacts", "code", "preview", "browser", "desktop"] as const;
+const SIDE = [...MAIN, "history", ...EXTRA] as const;
+export type Side = (typeof SIDE)[number];
+export type Extra = (typeof EXTRA)[number];
 
-/** Views that can stand beside a terminal. */
-const BESIDE = ["preview", "browser"] as const;
-export type Beside = (typeof BESIDE)[number];
-export const asBeside = (tab: unknown): Beside | undefined => BESIDE.find((b) => b === tab);
+export type Tab = AgentView | Side;
+
+export const asSide = (tab: unknown): Side | undefined => SIDE.find((t) => t === tab);
+export const asExtra = (tab: unknown): Extra | undefined => EXTRA.find((t) => t === tab);
+export const asAgentView = (tab: unknown): AgentView | undefined => AGENT.find((t) => t === tab);
 
 const DIALOGS = ["archive", "delete", "place", "move"] as const;
 export type WorkspaceDialog = (typeof DIALOGS)[number];
 
 export interface WorkspaceSearch {
-  /** Without it, the view of the session in front: the terminal, or the conversation of Parawork's own agent. */
+  /**
+   * The view that was opened last, in its pane; the other pane keeps what it shows. Without it, the view of the session in front:
+   * the terminal, or the conversation of Parawork's own agent.
+   */
   tab?: Tab;
-  /** What stands beside the terminal, where the screen is wide. */
-  beside?: Beside;
   session?: string;
   file?: string;
+  /** In the files: a place in the open one ("line:character"), the search in them, and a new one that is being named. */
+  goto?: string;
+  find?: true;
+  naming?: true;
   /** Lines of the file: "new12", "old3-7". */
   line?: string;
   /** In the changes: the states that are compared, as the API names them; without them the base and now. */
@@ -63,13 +51,17 @@ export interface WorkspaceSearch {
   when?: number;
 }
 
+const tabOf = (tab: unknown): Tab | undefined => asAgentView(tab) ?? asSide(tab);
+
 /** The views of a workspace's page and what is open in them, as its address says. */
 export const workspaceSearch = (s: Record<string, unknown>): WorkspaceSearch => ({
-  tab: s.dialog === "merge" ? "merge" : TABS.find((t) => t === (s.tab === "activity" ? "timeline" : s.tab)),
-  beside: asBeside(s.beside),
+  tab: s.dialog === "merge" ? "merge" : tabOf(s.tab === "activity" ? "timeline" : (asSide(s.beside) ?? s.tab)),
   session: text(s.session),
   file: text(s.file),
   line: text(s.line),
+  goto: text(s.goto),
+  find: s.find === true || undefined,
+  naming: s.naming === true || undefined,
   from: text(s.from),
   to: text(s.to),
   place: Number.isSafeInteger(Number(s.place)) && Number(s.place) > 0 ? Number(s.place) : undefined,

@@ -1,35 +1,53 @@
 import { Link } from "@tanstack/react-router";
-import { useEffect, useRef } from "react";
-import type { Session } from "@/api/client";
+import { type ReactNode, useEffect, useRef } from "react";
 import { count } from "@/format/text";
-import { Button } from "@/kit/button";
+import { IconButton } from "@/kit/button";
+import { cx } from "@/kit/cx";
+import { Icon } from "@/kit/icon";
 import { Shape } from "@/kit/mark";
+import { Menu, MenuItem } from "@/kit/menu";
 import { ACTIVE_TAB } from "@/sessions/active-tab";
-import { hasEnded, isShell } from "@/sessions/sessions";
-import { isOwn, terminalTab } from "./first-tab";
-import type { Tab } from "./search";
+import { EXTRA, type Extra, MAIN, type Side, type WorkspaceSearch } from "./search";
 
-/** The views of a workspace. Leaving a terminal puts the focus on the one that is open. */
-export function WorkspaceTabs({
-  tab,
-  files,
-  sessions,
-  onNear,
-  split,
-  shown,
-}: {
-  tab: Tab;
+const NAMES: Record<Side, string> = {
+  changes: "Changes",
+  files: "Files",
+  merge: "Checks & merge",
+  timeline: "Timeline",
+  history: "History",
+  artifacts: "Artifacts",
+  code: "Code",
+  preview: "Preview",
+  browser: "Browser",
+  desktop: "Desktop",
+};
+
+const KEYS: Record<Extra, string> = { artifacts: "g l", code: "g x", preview: "g e", browser: "g v", desktop: "g j" };
+
+const TAB =
+  "-mb-px flex min-h-9 shrink-0 items-center gap-1.5 border-b-2 border-transparent whitespace-nowrap text-fg2 -outline-offset-2 hover:text-fg aria-[current=page]:border-accent aria-[current=page]:text-fg pointer-coarse:min-h-11";
+
+interface Props {
+  /** The view that is open here; none while the agent is in front of everything. */
+  side: Side | undefined;
   files: number;
-  sessions: Session[];
-  /** The session in front. */
-  shown: Session | undefined;
+  extras: readonly Extra[];
+  /** Where the views lead to. */
+  to: (next: Side, before: WorkspaceSearch) => WorkspaceSearch;
+  onOpen: (next: Side) => void;
+  onClose: (extra: Extra) => void;
   /** Somebody is about to open this one. */
-  onNear: (tab: Tab) => void;
-  /** Puts the open view beside the terminal, or takes away the one that is there. */
-  split?: { label: string; onClick: () => void };
-}) {
-  const strip = useRef<HTMLElement>(null);
-  // On a phone the strip is wider than the screen: the open one is brought into it.
+  onNear: (side: Side) => void;
+  /** Where there is one pane: the agent's place among the views. */
+  agent?: { to: (before: WorkspaceSearch) => WorkspaceSearch; needs: boolean };
+  /** At the end. */
+  children?: ReactNode;
+}
+
+/** The views of a workspace beside its agent. */
+export function SideTabs({ side, files, extras, to, onOpen, onClose, onNear, agent, children }: Props) {
+  const strip = useRef<HTMLDivElement>(null);
+  // The strip may be wider than its pane: the open one is brought into it.
   // biome-ignore lint/correctness/useExhaustiveDependencies: it moves with the tab
   useEffect(() => {
     const open = strip.current?.querySelector<HTMLElement>("[aria-current=page]");
@@ -37,70 +55,105 @@ export function WorkspaceTabs({
     const s = strip.current.getBoundingClientRect();
     const o = open.getBoundingClientRect();
     if (o.left < s.left || o.right > s.right) strip.current.scrollLeft += o.left - s.left - (s.width - o.width) / 2;
-  }, [tab]);
-  const waiting = sessions.some((s) => s.state === "waiting");
-  const shells = sessions.filter((s) => isShell(s) && !hasEnded(s)).length;
-  const items: { tab: Tab; label: string; after?: React.ReactNode }[] = [
-    {
-      tab: "terminal",
-      label: "Terminal",
-      after: waiting && tab !== "terminal" && (
-        <>
-          <Shape kind="needs" />
-          <span className="sr-only">, needs you</span>
-        </>
-      ),
-    },
-    { tab: "conversation", label: "Conversation" },
-    { tab: "changes", label: "Changes", after: files > 0 && <span className="tabular-nums">{count(files)}</span> },
-    { tab: "merge", label: "Merge" },
-    { tab: "shell", label: "Shell", after: shells > 0 && <span className="text-fg3">{shells}</span> },
-    { tab: "history", label: "History" },
-    { tab: "timeline", label: "Timeline" },
-    { tab: "artifacts", label: "Artifacts" },
-    { tab: "code", label: "Code" },
-    { tab: "preview", label: "Preview" },
-    { tab: "browser", label: "Browser" },
-    { tab: "desktop", label: "Desktop" },
-  ];
+  }, [side]);
+  const shown = EXTRA.filter((e) => extras.includes(e));
+  const rest = EXTRA.filter((e) => !extras.includes(e));
+  const link = (tab: Side) => {
+    const current = tab === side || (tab === "timeline" && side === "history");
+    return (
+      <Link
+        key={tab}
+        id={current && agent ? ACTIVE_TAB : undefined}
+        to="."
+        search={(s) => to(tab, s)}
+        onPointerEnter={() => onNear(tab)}
+        aria-current={current ? "page" : undefined}
+        activeOptions={{ exact: true, includeSearch: true }}
+        className={TAB}
+      >
+        {NAMES[tab]}
+        {tab === "changes" && files > 0 && <span className="tabular-nums">{count(files)}</span>}
+      </Link>
+    );
+  };
   return (
     <nav
-      ref={strip}
       aria-label="Views of the workspace"
-      className="squeezed:hidden flex gap-5 overflow-x-auto border-b border-hairline bg-bg1 px-4"
+      className="squeezed:hidden flex shrink-0 items-stretch border-b border-hairline bg-bg1 pr-1"
     >
-      {items.map((i) => (
-        <Link
-          key={i.tab}
-          id={i.tab === tab ? ACTIVE_TAB : undefined}
-          to="."
-          search={(s) => ({
-            ...s,
-            tab: i.tab === "terminal" ? terminalTab(shown) : i.tab,
-            // The two views of one session.
-            session: isOwn(shown) && (i.tab === "terminal" || i.tab === "conversation") ? shown.id : undefined,
-            file: undefined,
-            place: undefined,
-            dialog: undefined,
-            q: undefined,
-            at: undefined,
-            when: undefined,
-            item: undefined,
-          })}
-          onPointerEnter={() => onNear(i.tab)}
-          aria-current={i.tab === tab ? "page" : undefined}
-          activeOptions={{ exact: true, includeSearch: true }}
-          className="-mb-px flex min-h-9 items-center gap-1.5 border-b-2 border-transparent whitespace-nowrap text-fg2 -outline-offset-2 hover:text-fg aria-[current=page]:border-accent aria-[current=page]:text-fg pointer-coarse:min-h-11"
-        >
-          {i.label}
-          {i.after}
-        </Link>
-      ))}
-      {split && (
-        <Button className="my-auto ml-auto shrink-0" onClick={split.onClick}>
-          {split.label}
-        </Button>
-      )}
+      <div ref={strip} className="flex min-w-0 flex-1 gap-4 overflow-x-auto px-4">
+        {agent && (
+          <Link
+            id={side === undefined ? ACTIVE_TAB : undefined}
+            to="."
+            search={agent.to}
+            aria-current={side === undefined ? "page" : undefined}
+            activeOptions={{ exact: true, includeSearch: true }}
+            className={TAB}
+          >
+            Agent
+            {agent.needs && side !== undefined && (
+              <>
+                <Shape kind="needs" />
+                <span className="sr-only">, needs you</span>
+              </>
+            )}
+          </Link>
+        )}
+        {MAIN.map(link)}
+        {shown.map((e) => (
+          <span key={e} className="flex shrink-0 items-center">
+            {link(e)}
+            <IconButton
+              label={`Close ${NAMES[e]}`}
+              onClick={() => onClose(e)}
+              className="h-6! w-6! pointer-coarse:h-11! pointer-coarse:w-11!"
+            >
+              <Icon name="close" size={12} />
+            </IconButton>
+          </span>
+        ))}
+        {rest.length > 0 && (
+          <span className="flex shrink-0 items-center">
+            <Menu
+              align="start"
+              trigger={
+                <IconButton label="More views" className="h-7! w-7! pointer-coarse:h-11! pointer-coarse:w-11!">
+                  <Icon name="plus" size={14} />
+                </IconButton>
+              }
+            >
+              {rest.map((e) => (
+                <MenuItem key={e} keys={KEYS[e]} onSelect={() => onOpen(e)}>
+                  {NAMES[e]}
+                </MenuItem>
+              ))}
+            </Menu>
+          </span>
+        )}
+      </div>
+      {children && <div className={cx("flex shrink-0 items-center gap-0.5")}>{children}</div>}
+    </nav>
+  );
+}
+
+/** The two halves of what happened: the steps, and what was printed. */
+export function TimelineSwitch({ side, to }: { side: "timeline" | "history"; to: Props["to"] }) {
+  const half = (tab: "timeline" | "history", label: string) => (
+    <Link
+      to="."
+      search={(s) => to(tab, s)}
+      aria-current={tab === side ? "page" : undefined}
+      activeOptions={{ exact: true, includeSearch: true }}
+      className="flex min-h-6 items-center rounded-sm px-2 text-meta text-fg2 -outline-offset-2 hover:bg-bg2 aria-[current=page]:bg-bg3 aria-[current=page]:text-fg pointer-coarse:min-h-11"
+    >
+      {label}
+    </Link>
+  );
+  return (
+    <nav aria-label="What happened" className="flex shrink-0 gap-1 border-b border-hairline bg-bg0 px-3 py-1">
+      {half("timeline", "Events")}
+      {half("history", "History")}
     </nav>
   );
 }

@@ -1,28 +1,36 @@
 import { type QueryClient, useIsMutating, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
-import { Suspense, useEffect, useRef } from "react";
-import type { Workspace } from "@/api/client";
+import { type ReactNode, Suspense, useEffect, useRef } from "react";
+import type { Session, Workspace } from "@/api/client";
 import { changesQuery, compareQuery, removeKey, sessionsQuery } from "@/api/queries";
-import { useAction } from "@/keys/keyboard";
+import { byBareKey, perform, useAction } from "@/keys/keyboard";
+import { IconButton } from "@/kit/button";
+import { Icon } from "@/kit/icon";
 import { NotFound } from "@/kit/pages";
 import { lazy } from "@/kit/part";
 import { preloadable } from "@/kit/preloadable";
+import { Pane, useWidth } from "@/kit/room";
 import { Failure, Skeleton } from "@/kit/states";
-import { useMedia } from "@/kit/use-media";
-import { useShownSession } from "@/sessions/shown-session";
+import { ACTIVE_TAB } from "@/sessions/active-tab";
+import { isShell } from "@/sessions/sessions";
+import { type AgentPane as AgentPaneState, InAgentPane, inFront } from "@/sessions/shown-session";
 import { isBoolean, recall } from "@/state/remember";
 import { useTeam } from "@/state/team";
 import { useTitle } from "@/state/use-title";
 import { useWorkspaceByKey } from "@/state/use-workspace";
 import { PutAway } from "./archived";
 import { Creation } from "./creation";
-import { firstTab, isOwn, rememberTab, terminalTab } from "./first-tab";
+import { Divider } from "./divider";
+import { firstView, isOwn, rememberView, terminalTab } from "./first-tab";
 import { WorkspaceHead } from "./head";
-import { asBeside, type Beside, type Tab } from "./search";
-import { WorkspaceTabs } from "./tabs";
+import { TWO_FROM, useAlone, useKept, useShare } from "./panes";
+import { type AgentView, asSide, type Extra, type Side, type WorkspaceSearch } from "./search";
+import { SideTabs, TimelineSwitch } from "./tabs";
 
-const TerminalTab = lazy(() => import("@/sessions/terminal-tab"));
-const ConversationTab = lazy(() => import("@/conversation/tab"));
+const SIDE_PANE = "side-pane";
+
+const AgentPane = lazy(() => import("./agent-pane"));
+const FilesTab = lazy(() => import("@/editor/editor-screen").then((m) => ({ default: m.FilesTab })));
 const { Part: ChangesTab, preload: preloadChanges } = preloadable(() => import("@/changes/tab"));
 /** Fetches what the changes begin with, and what shows them. */
 const readChangesAhead = (client: QueryClient, id: string) =>
@@ -73,10 +81,27 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   // Kept fresh in whatever tab: its count is in the tab's name.
   const changes = useQuery({ ...changesQuery(w.id), enabled: alive });
 
-  const shown = useShownSession(sessions.data ?? []);
-  const tab: Tab = search.tab ?? firstTab(shown);
+  const [frame, width] = useWidth();
+  const two = alive && (width ?? 0) >= TWO_FROM;
+  const { kept, close } = useKept(w.id, search.tab, search.session);
+  const named = asSide(search.tab);
+  const [alone, setAlone] = useAlone();
+  // What an address names is shown, also in a pane that was hidden.
+  const hidden = two && alone === "agent" && !named;
+  const side = two ? (hidden ? undefined : kept.side) : named;
+  // The agent was called for.
   useEffect(() => {
-    if (shown && (search.tab === "terminal" || search.tab === "conversation")) rememberTab(shown, search.tab);
+    if (alone === "side" && !named) setAlone(undefined);
+  });
+  const front = two ? !(alone === "side" && named) : !named;
+  const list = sessions.data ?? [];
+  const asked: AgentPaneState = { view: kept.view ?? "terminal", session: kept.session, front };
+  // A session that is named without a view may be a shell.
+  if (!kept.view && list.some((s) => s.id === kept.session && isShell(s))) asked.view = "shell";
+  const shown = inFront(list, asked);
+  const pane: AgentPaneState = { ...asked, view: kept.view ?? (asked.view === "shell" ? "shell" : firstView(shown)) };
+  useEffect(() => {
+    if (shown && (search.tab === "terminal" || search.tab === "conversation")) rememberView(shown, search.tab);
   }, [shown, search.tab]);
 
   // The changes are what most people open next: what shows them comes while nothing else is done.
@@ -85,7 +110,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
     return () => clearTimeout(timer);
   }, []);
   const client = useQueryClient();
-  const read = alive && tab !== "changes" && changes.data ? changes.data : undefined;
+  const read = alive && side !== "changes" && changes.data ? changes.data : undefined;
   const first = useRef(true);
   useEffect(() => {
     if (!read || read.items.length === 0) return;
@@ -95,145 +120,264 @@ function Open({ workspace: w }: { workspace: Workspace }) {
     return () => clearTimeout(timer);
   }, [client, w.id, read]);
   // Prefetch the changes of the address while the component loads.
-  const compared = tab === "changes" && alive ? `${search.from ?? "base"} ${search.to ?? "now"}` : undefined;
+  const compared = side === "changes" && alive ? `${search.from ?? "base"} ${search.to ?? "now"}` : undefined;
   useEffect(() => {
     if (!compared) return;
     const [from = "", to = ""] = compared.split(" ");
     void client.prefetchQuery(compareQuery(w.id, from, to, recall("diff.ignoreSpace", isBoolean) ?? false));
   }, [client, w.id, compared]);
 
-  const go = (next: Tab) =>
-    void navigate({
-      search: (s) => ({
-        ...s,
-        tab: next === "terminal" ? terminalTab(shown) : next,
-        session: undefined,
-        file: undefined,
-        line: undefined,
-        from: undefined,
-        to: undefined,
-        place: undefined,
-        q: undefined,
-        at: undefined,
-        when: undefined,
-        item: undefined,
-      }),
+  const toSide = (next: Side, before: WorkspaceSearch): WorkspaceSearch => ({
+    ...before,
+    tab: next,
+    session: undefined,
+    file: undefined,
+    goto: undefined,
+    find: undefined,
+    naming: undefined,
+    line: undefined,
+    from: undefined,
+    to: undefined,
+    place: two ? before.place : undefined,
+    dialog: undefined,
+    q: undefined,
+    at: undefined,
+    when: undefined,
+    item: undefined,
+  });
+  const toAgent = (view: AgentView, before: WorkspaceSearch): WorkspaceSearch => ({
+    // Both panes are on the screen: what the other one shows stays as it is.
+    ...(two ? before : toSide("changes", before)),
+    tab: view === "terminal" ? terminalTab(shown) : view,
+    session: agentOf(view, shown, kept.session),
+    place: undefined,
+    dialog: undefined,
+  });
+  const goSide = (next: Side) => {
+    if (alone === "agent") setAlone(undefined);
+    void navigate({ search: (s) => toSide(next, s) }).then(() => document.getElementById(SIDE_PANE)?.focus());
+  };
+  const goAgent = (view: AgentView) => {
+    void navigate({ search: (s) => toAgent(view, s) }).then(() => {
+      const tab = document.getElementById(ACTIVE_TAB);
+      // A key alone leads to the terminal, not into it: more of a sentence may follow.
+      if (byBareKey()) tab?.focus();
+      else if (view !== "conversation") perform("terminal.focus");
     });
-  useAction("tab.terminal", () => go("terminal"));
-  useAction("tab.conversation", () => go("conversation"));
-  useAction("tab.changes", () => go("changes"));
-  useAction("files.open", () => void navigate({ to: "/$team/w/$key/edit", search: {} }), alive);
-  useAction("tab.merge", () => go("merge"));
-  useAction("tab.shell", () => go("shell"));
-  useAction("tab.history", () => go("history"));
-  useAction("tab.timeline", () => go("timeline"));
-  useAction("tab.artifacts", () => go("artifacts"));
-  useAction("tab.code", () => go("code"));
-  useAction("tab.preview", () => go("preview"));
-  useAction("tab.browser", () => go("browser"));
-  useAction("tab.desktop", () => go("desktop"));
-  const wide = useMedia("(min-width: 1024px)");
-  const besides = tab === "terminal" || tab === "shell" || tab === "conversation";
-  const beside = wide && alive && besides ? search.beside : undefined;
-  const splits = wide && alive ? asBeside(tab) : undefined;
-  const split = beside
-    ? { label: `Close the ${beside}`, onClick: () => void navigate({ search: (s) => ({ ...s, beside: undefined }) }) }
-    : splits && {
-        label: "Beside the terminal",
-        onClick: () => void navigate({ search: (s) => ({ ...s, tab: terminalTab(shown), beside: splits }) }),
-      };
-  const view = (which: Beside) =>
-    which === "browser" ? (
-      <BrowserTab workspace={w} canUse={team.can("terminal.type")} />
-    ) : (
-      <PreviewTab workspace={w} />
-    );
+  };
+  const closeExtra = (extra: Extra) => {
+    const last = side === extra ? navigate({ search: (s) => toSide("changes", s) }) : Promise.resolve();
+    void last.then(() => close(extra));
+  };
+  useAction("tab.terminal", () => goAgent("terminal"));
+  useAction("tab.conversation", () => goAgent("conversation"));
+  useAction("tab.changes", () => goSide("changes"));
+  useAction("files.open", () => goSide("files"), alive);
+  useAction("tab.merge", () => goSide("merge"));
+  useAction("tab.shell", () => goAgent("shell"));
+  useAction("tab.history", () => goSide("history"));
+  useAction("tab.timeline", () => goSide("timeline"));
+  useAction("tab.artifacts", () => goSide("artifacts"));
+  useAction("tab.code", () => goSide("code"));
+  useAction("tab.preview", () => goSide("preview"));
+  useAction("tab.browser", () => goSide("browser"));
+  useAction("tab.desktop", () => goSide("desktop"));
   const closeDialog = () => void navigate({ search: (s) => ({ ...s, dialog: undefined }) });
 
-  return (
-    <div className="flex h-full min-h-0 flex-col">
-      <WorkspaceHead workspace={w} sessions={sessions.data ?? []} />
-      <WorkspaceTabs
-        tab={tab}
-        files={changes.data?.items.length ?? w.changes.files}
-        sessions={sessions.data ?? []}
-        shown={shown}
-        split={split}
-        onNear={(to) => to === "changes" && alive && tab !== "changes" && readChangesAhead(client, w.id)}
-      />
-      {w.grace && !closed && (
-        <Suspense>
-          <GraceBar grace={w.grace} />
-        </Suspense>
+  const agent = (
+    <AgentPane workspace={w} sessions={list} closed={closed} quiet={two && named !== undefined} single={!two}>
+      {two && !hidden && (
+        <IconButton label="Hide the pane beside the agent" onClick={() => hide("side")}>
+          <Icon name="hideRight" />
+        </IconButton>
       )}
-      {w.runner_id && !closed && (
-        <Suspense>
-          <MachineBar workspace={w} machineId={w.runner_id} />
-        </Suspense>
+      {hidden && (
+        <IconButton label="Show the pane beside the agent" onClick={() => goSide(kept.side)}>
+          <Icon name="split" />
+        </IconButton>
       )}
-      <Suspense>
-        <AskingElsewhere
-          sessions={sessions.data ?? []}
-          shown={tab === "terminal" || (tab === "conversation" && isOwn(shown)) ? shown?.id : undefined}
-        />
-      </Suspense>
-      {alive && !closed && tab !== "preview" && beside !== "preview" && (
-        <Suspense>
-          <PortOffers key={w.id} workspace={w} onPreview={() => go("preview")} />
-        </Suspense>
+    </AgentPane>
+  );
+  const hide = (which: "agent" | "side") => {
+    if (which === "agent") {
+      setAlone("side");
+      void navigate({ search: (s) => ({ ...s, tab: kept.side }), replace: true });
+    } else {
+      setAlone("agent");
+      void navigate({ search: (s) => toAgent(pane.view, s), replace: true });
+    }
+  };
+  const tabs = (
+    <SideTabs
+      side={side}
+      files={changes.data?.items.length ?? w.changes.files}
+      extras={kept.extras}
+      to={toSide}
+      onOpen={goSide}
+      onClose={closeExtra}
+      onNear={(to) => to === "changes" && alive && side !== "changes" && readChangesAhead(client, w.id)}
+      agent={two ? undefined : { to: (s) => toAgent(pane.view, s), needs: list.some((s) => s.state === "waiting") }}
+    >
+      {two && (
+        <IconButton
+          label={front ? "Hide the agent" : "Show the agent"}
+          aria-pressed={!front}
+          onClick={() => (front ? hide("agent") : setAlone(undefined))}
+        >
+          <Icon name={front ? "hideLeft" : "split"} />
+        </IconButton>
       )}
-      {alive && tab !== "merge" && (
-        <Suspense>
-          <GitWorkHere workspace={w} />
+    </SideTabs>
+  );
+  const sideView = (
+    <>
+      {(side === "timeline" || side === "history") && <TimelineSwitch side={side} to={toSide} />}
+      <div className="min-h-0 flex-1">
+        <Suspense fallback={<Skeleton label="Loading" />}>
+          {side === "timeline" ? (
+            <TimelineTab workspace={w} />
+          ) : side === "history" ? (
+            <HistoryTab workspace={w} />
+          ) : side === "artifacts" ? (
+            <ArtifactsTab
+              key={search.item}
+              workspace={w}
+              linked={search.item?.startsWith("art_") ? search.item : undefined}
+            />
+          ) : side === "code" ? (
+            <CodeTab workspace={w} canRun={alive && !closed} linked={search.item} />
+          ) : closed ? (
+            <PutAway workspace={w} />
+          ) : !alive ? (
+            <Creation workspace={w} />
+          ) : side === "browser" ? (
+            <BrowserTab workspace={w} canUse={team.can("terminal.type")} />
+          ) : side === "preview" ? (
+            <PreviewTab workspace={w} />
+          ) : side === "desktop" ? (
+            <DesktopTab key={w.id} workspace={w} canUse={team.can("terminal.type")} />
+          ) : side === "merge" ? (
+            <MergeTab workspace={w} />
+          ) : side === "files" ? (
+            <FilesTab
+              workspace={w}
+              at={{ path: search.file, goto: search.goto, find: search.find, naming: search.naming }}
+              go={({ path, ...at }) =>
+                void navigate({
+                  search: (s) => ({ ...s, tab: "files", file: path, goto: at.goto, find: at.find, naming: at.naming }),
+                })
+              }
+            />
+          ) : (
+            <ChangesTab workspace={w} />
+          )}
         </Suspense>
-      )}
-      <div className="flex min-h-0 flex-1">
-        <div className="min-w-0 flex-1">
-          <Suspense fallback={<Skeleton label="Loading" />}>
-            {leaving ? (
-              <Skeleton label="Archiving" />
-            ) : tab === "timeline" ? (
-              <TimelineTab workspace={w} />
-            ) : tab === "artifacts" ? (
-              <ArtifactsTab
-                key={search.item}
-                workspace={w}
-                linked={search.item?.startsWith("art_") ? search.item : undefined}
-              />
-            ) : tab === "code" ? (
-              <CodeTab workspace={w} canRun={alive && !closed} linked={search.item} />
-            ) : tab === "conversation" ? (
-              <ConversationTab workspace={w} />
-            ) : tab === "history" ? (
-              <HistoryTab workspace={w} />
-            ) : closed ? (
-              <PutAway workspace={w} />
-            ) : !alive ? (
-              <Creation workspace={w} />
-            ) : tab === "browser" || tab === "preview" ? (
-              view(tab)
-            ) : tab === "desktop" ? (
-              <DesktopTab key={w.id} workspace={w} canUse={team.can("terminal.type")} />
-            ) : tab === "changes" ? (
-              <ChangesTab workspace={w} />
-            ) : tab === "merge" ? (
-              <MergeTab workspace={w} />
-            ) : (
-              <TerminalTab key={tab} workspace={w} kind={tab === "shell" ? "shell" : "agent"} />
-            )}
-            {search.dialog === "place" && !closed && <PlaceDialog workspace={w} onClose={closeDialog} />}
-            {search.dialog === "move" && !closed && <MoveDialog workspace={w} onClose={closeDialog} />}
-            {(search.dialog === "archive" || search.dialog === "delete") && (
-              <RemoveDialog workspace={w} how={search.dialog} onClose={closeDialog} />
-            )}
-          </Suspense>
-        </div>
-        {beside && (
-          <div className="w-1/2 border-l border-hairline">
-            <Suspense fallback={<Skeleton label="Loading" />}>{view(beside)}</Suspense>
-          </div>
-        )}
       </div>
-    </div>
+    </>
+  );
+
+  return (
+    <InAgentPane value={pane}>
+      <div className="flex h-full min-h-0 flex-col">
+        <WorkspaceHead workspace={w} sessions={list} side={side} />
+        {!two && tabs}
+        {w.grace && !closed && (
+          <Suspense>
+            <GraceBar grace={w.grace} />
+          </Suspense>
+        )}
+        {w.runner_id && !closed && (
+          <Suspense>
+            <MachineBar workspace={w} machineId={w.runner_id} />
+          </Suspense>
+        )}
+        <Suspense>
+          <AskingElsewhere sessions={list} shown={front ? shown?.id : undefined} />
+        </Suspense>
+        {alive && !closed && side !== "preview" && (
+          <Suspense>
+            <PortOffers key={w.id} workspace={w} onPreview={() => goSide("preview")} />
+          </Suspense>
+        )}
+        {alive && side !== "merge" && (
+          <Suspense>
+            <GitWorkHere workspace={w} />
+          </Suspense>
+        )}
+        <div ref={frame} className="flex min-h-0 flex-1">
+          {width === undefined ? null : leaving ? (
+            <Skeleton label="Archiving" />
+          ) : (
+            <Panes
+              width={width}
+              agent={front && (alive || pane.view === "conversation") ? agent : undefined}
+              side={
+                front && !alive && pane.view !== "conversation" ? (
+                  closed ? (
+                    <PutAway workspace={w} />
+                  ) : (
+                    <Creation workspace={w} />
+                  )
+                ) : side ? (
+                  <>
+                    {two && tabs}
+                    {sideView}
+                  </>
+                ) : undefined
+              }
+            />
+          )}
+        </div>
+        <Suspense>
+          {search.dialog === "place" && !closed && <PlaceDialog workspace={w} onClose={closeDialog} />}
+          {search.dialog === "move" && !closed && <MoveDialog workspace={w} onClose={closeDialog} />}
+          {(search.dialog === "archive" || search.dialog === "delete") && (
+            <RemoveDialog workspace={w} how={search.dialog} onClose={closeDialog} />
+          )}
+        </Suspense>
+      </div>
+    </InAgentPane>
+  );
+}
+
+/** The session an address names for a view of the agent's pane: an agent stays in front, shells are chosen anew. */
+function agentOf(view: AgentView, shown: Session | undefined, chosen: string | undefined): string | undefined {
+  if (!shown || isShell(shown) !== (view === "shell")) return undefined;
+  return isOwn(shown) ? shown.id : chosen;
+}
+
+/** The agent and what is beside it, or the one of them that is shown. */
+function Panes({ width, agent, side }: { width: number; agent?: ReactNode; side?: ReactNode }) {
+  const { share, least, set, reset } = useShare(width);
+  const both = agent !== undefined && side !== undefined;
+  return (
+    <>
+      {agent && (
+        <Pane
+          key="agent"
+          role="region"
+          aria-label="Agent"
+          data-keys="conversation"
+          style={both ? { flexBasis: `${share * 100}%` } : undefined}
+          className={both ? "shrink-0 grow-0" : "flex-1"}
+        >
+          {agent}
+        </Pane>
+      )}
+      {both && <Divider share={share} least={least} onShare={set} onReset={reset} />}
+      {side && (
+        <Pane
+          key="side"
+          id={SIDE_PANE}
+          tabIndex={-1}
+          role="region"
+          aria-label="Side pane"
+          data-keys="changes"
+          className="flex min-h-0 flex-1 flex-col outline-none"
+        >
+          {side}
+        </Pane>
+      )}
+    </>
   );
 }
