@@ -75,9 +75,7 @@ type session struct {
 // box is a sandbox, with its present session.
 type box struct {
 	Sandbox struct {
-		Name     string `json:"name"`
-		Session  string `json:"currentSessionId"`
-		Snapshot string `json:"currentSnapshotId"`
+		Name string `json:"name"`
 	} `json:"sandbox"`
 	Session session `json:"session"`
 }
@@ -384,30 +382,18 @@ func (c *client) Stop(ctx context.Context, name string) error {
 	}
 }
 
-// Remove ends a sandbox and forgets its disk.
+// Remove ends a sandbox and forgets its disk, with the snapshots of it, also the one that its end makes.
 func (c *client) Remove(ctx context.Context, name string) error {
-	b, err := c.box(ctx, name, false)
-	if errors.Is(err, hosted.ErrNoMachine) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	_, err = c.api.Do(ctx, hosted.Ask{Method: http.MethodDelete, Path: sandboxPath(name), Query: c.project(), Repeat: true})
-	if err != nil && !hosted.IsStatus(err, http.StatusNotFound) {
+	q := c.project()
+	q.Set("deleteOrphanSnapshots", "true")
+	_, err := c.api.Do(ctx, hosted.Ask{Method: http.MethodDelete, Path: sandboxPath(name), Query: q, Repeat: true})
+	if err != nil && !hosted.IsStatus(err, http.StatusNotFound) && !hosted.IsCode(err, "snapshot_not_found") {
 		return err
 	}
 	c.login.mu.Lock()
 	delete(c.login.sessions, name)
 	c.login.mu.Unlock()
-	if b.Sandbox.Snapshot == "" {
-		return nil
-	}
-	_, err = c.api.Do(ctx, hosted.Ask{Method: http.MethodDelete, Path: "/v2/sandboxes/snapshots/" + url.PathEscape(b.Sandbox.Snapshot), Repeat: true})
-	if hosted.IsStatus(err, http.StatusNotFound, http.StatusGone) {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // extend lets the present session live for d from now, where the plan allows it.

@@ -1,4 +1,4 @@
-// Package vercel makes places in sandboxes of Vercel: micro-VMs of its service, spoken to as its SDK 3.x speaks. What is the same at every such
+// Package vercel makes places in sandboxes of Vercel: micro-VMs of its service, spoken to as its SDK 3.5.0 speaks. What is the same at every such
 // service is in executors/hosted.
 //
 // A sandbox has a name and, one after the other, sessions: a session is a machine that runs, for the length of a lease that is extended while

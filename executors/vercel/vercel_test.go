@@ -125,6 +125,15 @@ func TestLifeOfASandbox(t *testing.T) {
 	if _, err := sb.Dial(t.Context()); err == nil {
 		t.Error("a session that has ended was reached")
 	}
+	if s.Snapshots() == 0 {
+		t.Error("no disk was kept of a sandbox that is paused")
+	}
+	if err := p.Resume(t.Context()); err != nil {
+		t.Fatalf("Resume: %v", err)
+	}
+	if err := sb.Destroy(t.Context()); err != nil || len(s.Boxes()) != 0 || s.Snapshots() != 0 { // its end makes a snapshot, too
+		t.Errorf("Destroy: %v; left: %v and %d snapshots", err, s.Boxes(), s.Snapshots())
+	}
 }
 
 func TestTroubleInWords(t *testing.T) {

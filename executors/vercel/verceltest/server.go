@@ -1,5 +1,5 @@
 // Package verceltest is a strict stand-in for Vercel's Sandbox API over real HTTP and WebSockets, with real processes. It takes what Vercel's SDK
-// 3.x sends and refuses everything else: fields and parameters that are not there, more than the plan allows, work in a session that has stopped,
+// 3.5.0 sends and refuses everything else: fields and parameters that are not there, more than the plan allows, work in a session that has stopped,
 // files in folders that the sandbox's user may not write, a pipe whose token was used. It stops a session whose time is over, and keeps its disk.
 //
 // What is known of the real one was read from the SDK's sources and its mock server in August 2026. Not there: sources, forks, ports, snapshots beyond
@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -58,13 +59,14 @@ type Server struct {
 	dir       string
 	withGuest bool
 
-	mu       sync.Mutex
-	token    string
-	max      time.Duration // of a session, as the plan says
-	boxes    map[string]*box
-	sessions map[string]*session
-	pipes    map[string]*session // by the token that opens one
-	knobs    Knobs
+	mu        sync.Mutex
+	token     string
+	max       time.Duration // of a session, as the plan says
+	boxes     map[string]*box
+	snapshots map[string]string // the sandbox of each
+	sessions  map[string]*session
+	pipes     map[string]*session // by the token that opens one
+	knobs     Knobs
 }
 
 type box struct {
@@ -85,6 +87,7 @@ type session struct {
 	end     *time.Timer
 	m       *hostedtest.Machine
 	cmds    map[string]*command
+	orphans bool // its sandbox is deleted with its snapshots
 }
 
 type command struct {
@@ -99,7 +102,7 @@ type command struct {
 func New(t testing.TB, withGuest bool) *Server {
 	t.Helper()
 	hostedtest.Need(t)
-	s := &Server{dir: t.TempDir(), withGuest: withGuest, token: random("vck_"), max: 24 * time.Hour, boxes: make(map[string]*box), sessions: make(map[string]*session), pipes: make(map[string]*session)}
+	s := &Server{dir: t.TempDir(), withGuest: withGuest, token: random("vck_"), max: 24 * time.Hour, boxes: make(map[string]*box), snapshots: make(map[string]string), sessions: make(map[string]*session), pipes: make(map[string]*session)}
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(func() {
 		s.StopAll()
@@ -187,6 +190,13 @@ func (s *Server) Delete(name string) {
 	if b != nil {
 		s.stop(b.present)
 	}
+}
+
+// Snapshots are the disks that are kept, and paid for.
+func (s *Server) Snapshots() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.snapshots)
 }
 
 func random(prefix string) string {
@@ -283,8 +293,6 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case parts[0] == "sessions" && len(parts) > 2:
 		return s.inSession(w, r, parts[1], strings.Join(parts[2:], "/"))
-	case parts[0] == "snapshots" && len(parts) == 2 && r.Method == http.MethodDelete:
-		return answer(w, map[string]any{"snapshot": map[string]any{"id": parts[1], "status": "deleted"}})
 	case len(parts) == 1:
 		return s.one(w, r, parts[0])
 	}
@@ -417,6 +425,9 @@ func (s *Server) stop(x *session) {
 		x.end.Stop()
 		if b := s.boxes[x.box]; b != nil {
 			b.snapshot = random("snap_")
+			s.snapshots[b.snapshot] = b.name
+		} else if !x.orphans {
+			s.snapshots[random("snap_")] = x.box // a persistent sandbox that is deleted while it runs leaves one, too
 		}
 	}
 	s.mu.Unlock()
@@ -489,7 +500,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) one(w http.ResponseWriter, r *http.Request, name string) error {
 	q := r.URL.Query()
-	if err := only(q, "projectId", "resume"); err != nil {
+	may := map[string]string{http.MethodGet: "resume", http.MethodDelete: "deleteOrphanSnapshots"}[r.Method]
+	if err := only(q, "projectId", may); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -512,6 +524,12 @@ func (s *Server) one(w http.ResponseWriter, r *http.Request, name string) error 
 		}
 		return s.answerBox(w, b, x, resume)
 	case http.MethodDelete:
+		s.mu.Lock()
+		b.present.orphans = q.Get("deleteOrphanSnapshots") == "true"
+		if b.present.orphans {
+			maps.DeleteFunc(s.snapshots, func(_, of string) bool { return of == name })
+		}
+		s.mu.Unlock()
 		s.Delete(name)
 		s.mu.Lock()
 		defer s.mu.Unlock()
