@@ -60,8 +60,9 @@ func (e *Executor) clock(ctx context.Context) *serviceclock.Clock {
 		return nil
 	}
 	c, sent := &serviceclock.Clock{}, e.cfg.Now()
-	if info, err := e.api.Info(ctx); err == nil {
-		c.Told(time.UnixMilli(engineTime(info.SystemTime)), sent, e.cfg.Now())
+	info, err := e.api.Info(ctx)
+	if at := engineTime(info.SystemTime); err == nil && at != 0 {
+		c.Told(time.UnixMilli(at), sent, e.cfg.Now())
 	}
 	return c
 }
