@@ -56,3 +56,12 @@ func CallSecret(sb executors.Sandbox) string {
 	s := sb.(*sandbox)
 	return call.Secret(s.token, s.record().Calls)
 }
+
+// Mode has a Sandbox of agent-sandbox run or be suspended.
+func Mode(ctx context.Context, e *Executor, sandbox, mode string) error {
+	c, err := e.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	return c.mode(ctx, sandbox, mode)
+}

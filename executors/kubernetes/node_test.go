@@ -51,6 +51,7 @@ func TestKubernetesNode(t *testing.T) {
 			t.Errorf("Create: %v", err)
 		}
 	})
+	t.Run("agent-sandbox takes what is made", func(t *testing.T) { testCRDs(t, n) })
 	t.Run("the API server is started again", func(t *testing.T) {
 		sb, err := executor(t, t.TempDir(), testkubernetes.Image).Create(t.Context(), spec(t))
 		if err != nil {
