@@ -156,8 +156,21 @@ type found struct {
 	pid   string // of the guest that runs; "" = none does
 }
 
+// lookTries is how often a machine is looked into whose answer does not come whole: services may lose what a program wrote.
+const lookTries = 3
+
 // look looks into the machine.
-func (s *Sandbox) look(ctx context.Context, svc Service) (found, error) {
+func (s *Sandbox) look(ctx context.Context, svc Service) (f found, err error) {
+	for range lookTries {
+		f, err = s.lookOnce(ctx, svc)
+		if _, lost := errors.AsType[*lostError](err); !lost {
+			break
+		}
+	}
+	return f, err
+}
+
+func (s *Sandbox) lookOnce(ctx context.Context, svc Service) (found, error) {
 	var f found
 	hash, err := s.e.guest.Of(s.e.cfg.GuestPath)
 	if err != nil {
