@@ -35,6 +35,7 @@ interface Item extends Findable {
   run: () => void;
 }
 
+const SETTINGS_OF = { You: "Your settings", Team: "Team settings", Server: "Server settings" };
 const MOST = 30;
 const MOST_FILES = 8;
 const MOST_RECENT = 6;
@@ -132,7 +133,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         title: name,
         words: `settings ${page?.group ?? ""} ${page?.name ?? ""} ${words}`,
         before: <Icon name="gear" size={14} className="text-fg3" />,
-        after: page && <span className="truncate text-meta text-fg3">{`${page.group} settings`}</span>,
+        after: page && <span className="truncate text-meta text-fg3">{SETTINGS_OF[page.group]}</span>,
         run: () => void navigate({ to: "/$team/settings/{-$section}", params: { ...params, section } }),
       });
     }

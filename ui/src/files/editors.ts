@@ -22,7 +22,7 @@ export function editorLinks(w: Pick<Workspace, "path">, path: string, host = win
     return [
       { name: "VS Code", url: `vscode://file${encoded(full)}` },
       { name: "Cursor", url: `cursor://file${encoded(full)}` },
-      { name: "JetBrains IDEs", url: `idea://open?file=${encodeURIComponent(full)}` },
+      { name: "IntelliJ IDEA", url: `idea://open?file=${encodeURIComponent(full)}` },
     ];
   const remote = `vscode-remote/ssh-remote+${encodeURIComponent(host)}${encoded(full)}`;
   return [
