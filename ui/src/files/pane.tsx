@@ -25,7 +25,7 @@ import { treeMove } from "./move";
 import type { Naming } from "./name-dialog";
 import { usePaths } from "./paths";
 import type { MenuTarget } from "./row-menu";
-import { type FilesRow, filesRows, listingsOf } from "./rows";
+import { type FilesRow, filesRows, foldersOf, listingsOf } from "./rows";
 import { Status } from "./status";
 import { FilesSwitch } from "./switch";
 import { FilterField, FolderName, Tree, TreeItem, useTree } from "./tree";
@@ -116,6 +116,9 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
     if ((await acts.remove(row.path, row.kind === "folder")) && current)
       if (current === row.path || current.startsWith(`${row.path}/`)) onOpen();
   };
+  const reveal = (folder: string) => {
+    for (const f of foldersOf(`${folder}/`)) onToggle(f, true);
+  };
   const does = {
     open: onOpen,
     newFile: (folder: string) =>
@@ -126,7 +129,7 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
         about: "Git keeps no empty folders: neither do snapshots.",
         action: "Create",
         start: inside(folder, ""),
-        onName: (path) => void acts.makeFolder(path).then((made) => made && onToggle(path, true)),
+        onName: (path) => void acts.makeFolder(path).then((made) => made && reveal(path)),
       }),
     upload: (folder: string, whole: boolean) => {
       const input = picker.current;
@@ -212,7 +215,7 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
 
   const more = (
     <IconButton
-      label="File actions: new, upload, download, rename, delete"
+      label="File actions"
       aria-haspopup="menu"
       onClick={() => setMenu({ row: rows.find((r) => r.path === chosen) })}
     >
@@ -244,6 +247,7 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
           aria-label="Files to upload"
           onChange={(e) => {
             const folder = e.target.dataset.folder ?? "";
+            reveal(folder);
             const files = [...(e.target.files ?? [])];
             void acts.upload(
               files.map((file) => ({ path: inside(folder, file.webkitRelativePath || file.name), file })),
