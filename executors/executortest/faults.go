@@ -83,7 +83,7 @@ type faulty struct {
 }
 
 func newFaulty(t *testing.T, s Service, full bool) *faulty {
-	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*patience)
 	f := &faulty{Service: s, t: t, ctx: ctx, dir: t.TempDir(), full: full}
 	if f.Root == nil {
 		f.Root = GitRoot

@@ -78,6 +78,7 @@ func TestFaults(t *testing.T) {
 		dir := t.TempDir()
 		s := newServer(t, kubetest.Config{Dir: dir})
 		usual, token := settings(s), s.Token()
+		usual.StartWithin = 5 * patience // many pods at once on a busy machine
 		return executortest.Service{Disks: dir, Left: func() []string { return append(s.Pods(), s.Claims()...) }, Lose: func() { s.LoseCreateAnswers(1) },
 			Down: func() { s.Fail(kubetest.Fault{Times: -1, Status: 503}) },
 			Executor: func(t *testing.T, dir string, now func() time.Time) executors.Executor {
