@@ -195,10 +195,10 @@ const workspaceColumns = `id, team_id, project_id, num, name, branch, base, base
 	merged_at, merged_commit, snapshot, created_by, created_at, updated_at, archived_at, deleted_at, limits, allowed_hosts, fallback_ok, runner_folder, private, deleted_by`
 
 // briefColumns are what workspaces.Filter.Brief promises, as scanBrief reads them.
-const briefColumns = `id, team_id, project_id, num, name, executor, state, state_reason, created_by, created_at, updated_at, private`
+const briefColumns = `id, team_id, project_id, num, name, executor, state, state_reason, merged_at, created_by, created_at, updated_at, private`
 
 func scanBrief(r Scanner) (w workspaces.Workspace, err error) {
-	return w, r.Scan(&w.ID, &w.TeamID, &w.ProjectID, &w.Num, &w.Name, &w.Executor, &w.State, &w.StateReason, &w.CreatedBy, &w.CreatedAt, &w.UpdatedAt, &w.Private)
+	return w, r.Scan(&w.ID, &w.TeamID, &w.ProjectID, &w.Num, &w.Name, &w.Executor, &w.State, &w.StateReason, &w.MergedAt, &w.CreatedBy, &w.CreatedAt, &w.UpdatedAt, &w.Private)
 }
 
 func scanWorkspace(r Scanner) (workspaces.Workspace, error) {

@@ -117,7 +117,7 @@ type Filter struct {
 	Num       int64    // only the one with this number; 0 = any
 	State     State    // "" = any
 	Show      Show     // "" = active
-	Brief     bool     // read only IDs, Num, Name, Executor, State, StateReason, CreatedBy, CreatedAt, UpdatedAt and Private of each
+	Brief     bool     // read only IDs, Num, Name, Executor, State, StateReason, MergedAt, CreatedBy, CreatedAt, UpdatedAt and Private of each
 
 	For     string // the viewer: private workspaces of others are left out; "" = all
 	Orphans bool   // leave out those whose owner is no longer a member

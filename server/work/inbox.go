@@ -120,7 +120,12 @@ func AskingWorkspaces(ctx context.Context, from *assembly.Workspaces, teamID str
 	for _, w := range all {
 		active[w.ID] = w
 	}
-	return items, active, nil
+	return slices.DeleteFunc(items, func(it question.InboxItem) bool { return settled(it, active[it.WorkspaceID]) }), active, nil
+}
+
+// settled reports whether a merge has answered an item: what an agent had finished by then needs nobody's look any more.
+func settled(it question.InboxItem, w workspaces.Workspace) bool {
+	return (it.Kind == question.InboxFinished || it.Kind == question.InboxReview) && w.MergedAt >= it.Since && w.MergedAt != 0
 }
 
 func (h Inbox) GetInbox(ctx context.Context, _ api.GetInboxRequestObject) (api.GetInboxResponseObject, error) {

@@ -66,10 +66,10 @@ function Passed({ report: r }: { report: GatewayReport }) {
       <p className="text-fg2 tabular-nums">
         {plural(s.all.requests, "request")}, {count(s.all.failed)} not answered, {count(s.all.refused)} refused by
         budgets and rules, {plural(s.all.retries, "further try", "further tries")}; {count(r.in_flight)} under way now.
-        First byte: half within {took(s.all.first_byte_p50_ms)}, 95 % within {took(s.all.first_byte_p95_ms)}
+        First byte: median {took(s.all.first_byte_p50_ms)}, p95 {took(s.all.first_byte_p95_ms)}
         {r.own_p95_us !== null && (
           <>
-            ; the gateway's own part is at most {took(r.own_p95_us / 1000)} of that, 95 times in 100, since{" "}
+            ; the gateway's own part is {took(r.own_p95_us / 1000)} of that (p95), since{" "}
             {exact(r.since)}
           </>
         )}

@@ -22,7 +22,7 @@ import { useAgentPane, useShownSession } from "@/sessions/shown-session";
 import { StateChip } from "@/sessions/state-chip";
 import { useStop } from "@/sessions/use-stop";
 import { useTeam } from "@/state/team";
-import { toastError } from "@/state/toasts";
+import { toast, toastError } from "@/state/toasts";
 import { standing } from "./groups";
 import { PrivacyItem } from "./privacy";
 import { PrivateMark } from "./private-mark";
@@ -254,6 +254,11 @@ function Rename({ workspace: w, done }: { workspace: Workspace; done: () => void
     onSettled: () => {
       void client.invalidateQueries({ queryKey: keys.workspace(w.id), exact: true });
       void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
+    },
+    onSuccess: (_now, name, old) => {
+      if (!old || old.name === name) return;
+      const undo = () => rename.mutate(old.name);
+      toast({ title: `Renamed to ${name}`, lasts: 10_000, actions: [{ label: "Undo", run: undo }] });
     },
   });
   const save = (value: string) => {
