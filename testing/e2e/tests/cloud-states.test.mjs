@@ -48,7 +48,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
     const at = (executor, name, available, latency_ms) => ({ executor, name, available, reason: available ? "" : "E2B does not answer", hint: "", latency_ms, probe_url: "", price_nano_per_hour: 132_400_000 });
     const regions = [at("e2b@main", "E2B · United States", false, 20), at("e2b@eu", "E2B · Europe", true, 90)];
     let page = await open("wide", { place: place({ available: false, reason: "E2B does not answer", regions }) }, `/w?new=${workspace.project_id}`);
-    await page.getByRole("group", { name: "Place" }).getByRole("radio", { name: /E2B/ }).check();
+    await (await composer(page).open("Where it runs")).getByRole("radio", { name: /E2B/ }).check();
     await page.getByText("The next region is E2B · Europe (90 ms from the server, $0.13 an hour).").waitFor();
     await page.getByRole("button", { name: "Use E2B · Europe" }).click();
     assert.ok(await page.getByRole("group", { name: "Region" }).getByRole("radio", { name: /Europe/ }).isChecked());

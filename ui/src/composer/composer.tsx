@@ -1,4 +1,13 @@
-import { type KeyboardEvent, Suspense, useId, useRef, useState } from "react";
+import {
+  type ClipboardEvent,
+  type DragEvent,
+  type KeyboardEvent,
+  Suspense,
+  type SyntheticEvent,
+  useId,
+  useRef,
+  useState,
+} from "react";
 import { AccountForm } from "@/agents/account";
 import { AgentChoice } from "@/agents/agent-choice";
 import { AttachButton, AttachedList, takesFiles } from "@/agents/attach";
@@ -18,6 +27,7 @@ import { sizeId, sizeName } from "@/sandboxes/remote-words";
 import { placeId } from "@/sandboxes/which";
 import { isCoarse } from "@/state/look";
 import { useMe } from "@/state/team";
+import { toast } from "@/state/toasts";
 import { BaseBranch, BranchNotes } from "./base-branch";
 import { MentionList, useMention } from "./mention";
 import { firstTries, Several } from "./several";
@@ -67,7 +77,7 @@ export function Composer({ projects, first, focused }: Props) {
           c.go();
         }
       }}
-      {...takesFiles(c.attachments)}
+      {...(c.attachments.takes ? takesFiles(c.attachments) : refusesFiles(c))}
     >
       <div className="flex min-h-0 flex-1 flex-col gap-2.5 overflow-y-auto px-4 py-3 -outline-offset-2 md:px-5">
         <div className="relative shrink-0 rounded-md border border-control bg-bg0 has-[textarea:focus-visible]:border-accent has-[textarea:focus-visible]:outline-1 has-[textarea:focus-visible]:outline-accent">
@@ -157,6 +167,28 @@ export function Composer({ projects, first, focused }: Props) {
       </footer>
     </form>
   );
+}
+
+/** A file that is dropped where none is taken must not open in the place of the page. */
+const refusesFiles = (c: Composing) => ({
+  onDragOver: (e: DragEvent) => e.dataTransfer.types.includes("Files") && e.preventDefault(),
+  onDrop: (e: DragEvent) => {
+    if (e.dataTransfer.files.length > 0) refuseFiles(e, c);
+  },
+  onPaste: (e: ClipboardEvent) => {
+    if (e.clipboardData.files.length > 0) refuseFiles(e, c);
+  },
+});
+
+function refuseFiles(e: SyntheticEvent, c: Composing): void {
+  e.preventDefault();
+  toast({
+    kind: "bad",
+    title: "Not attached",
+    text: c.several
+      ? "Several attempts take no files. Name files of the branch with @."
+      : `${c.choice.info?.name ?? "What you chose"} takes no files with its prompt. Name files of the branch with @.`,
+  });
 }
 
 function placeholder(c: Composing): string {

@@ -103,7 +103,9 @@ export function Place({
 /** Places that cannot be used and would only be in the way: the server's own, when there are several of them; all where they fold. */
 function foldable(places: readonly PlaceInfo[], value: string, fold = false): PlaceInfo[] {
   const out = places.filter(
-    (e) => placeId(e) !== value && (fold ? !e.available || !e.allowed : !e.available && !e.runner_id),
+    (e) =>
+      placeId(e) !== value &&
+      (fold ? (!e.available && !e.regions?.some((r) => r.available)) || !e.allowed : !e.available && !e.runner_id),
   );
   return out.length > (fold ? 0 : 2) && out.length < places.length ? out : [];
 }

@@ -116,7 +116,9 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly, quiet =
             Loading the screen…
           </p>
         )}
-        {session?.state === "starting" && !shell && !ended && !readOnly && <StartingLine session={session} />}
+        {session && !view.drawn && !shell && !ended && !readOnly && view.link.phase === "live" && (
+          <StartingLine session={session} />
+        )}
         {view.scrolledUp && (
           <Button className="absolute right-5 bottom-3 bg-bg1 shadow-float" onClick={() => handle.scrollToEnd()}>
             <Icon name="down" size={14} />

@@ -94,7 +94,11 @@ export class TerminalHandle {
         return socketUrl(`/sessions/${encodeURIComponent(config.sessionId)}/terminal?${q}`);
       },
       events: {
-        output: (bytes, _end, done) => this.term.write(bytes, done),
+        output: (bytes, _end, done) =>
+          this.term.write(bytes, () => {
+            this.lookDrawn();
+            done();
+          }),
         snapshot: (bytes) => this.restore(bytes),
         gap: (bytes) => this.set({ gap: this.view.get().gap + bytes }),
         size: (cols, rows) => this.afterWrites(() => this.applySize(cols, rows)),
@@ -360,7 +364,19 @@ export class TerminalHandle {
     this.term.write(bytes, () => {
       this.restored = true;
       this.set({ replaying: false });
+      this.lookDrawn();
     });
+  }
+
+  /** Notices the first letters on the screen: until then a terminal is only dark. */
+  private lookDrawn(): void {
+    if (this.view.get().drawn) return;
+    const { active } = this.term.buffer;
+    for (let y = 0; y < active.length; y++) {
+      if (!active.getLine(y)?.translateToString(true)) continue;
+      this.set({ drawn: true });
+      return;
+    }
   }
 
   /** Programs get the colours of the user who sizes the terminal. */

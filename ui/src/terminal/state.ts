@@ -49,6 +49,8 @@ export interface TerminalView {
   scrolledUp: boolean;
   /** The screen as it was is not there yet: nothing can be typed. */
   replaying: boolean;
+  /** Something stands on the screen. */
+  drawn: boolean;
   latch: { ctrl: boolean; alt: boolean };
 }
 
@@ -75,6 +77,7 @@ export const NEW_VIEW: TerminalView = {
   renderer: "dom",
   scrolledUp: false,
   replaying: true,
+  drawn: false,
   latch: { ctrl: false, alt: false },
 };
 
