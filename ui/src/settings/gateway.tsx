@@ -69,8 +69,7 @@ function Passed({ report: r }: { report: GatewayReport }) {
         First byte: median {took(s.all.first_byte_p50_ms)}, p95 {took(s.all.first_byte_p95_ms)}
         {r.own_p95_us !== null && (
           <>
-            ; the gateway's own part is {took(r.own_p95_us / 1000)} of that (p95), since{" "}
-            {exact(r.since)}
+            ; the gateway's own part is {took(r.own_p95_us / 1000)} of that (p95), since {exact(r.since)}
           </>
         )}
         .
