@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/testing/testaccounts"
 )
 
-// A user's address changes when the link is used that went to the new one, once, in time, and the earlier address is told.
+// A user's address changes when the link is used that went to the new one, once, in time, and a mail goes to the earlier address.
 func TestEmailIsChangedByALink(t *testing.T) {
 	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()
@@ -41,7 +41,7 @@ func TestEmailIsChangedByALink(t *testing.T) {
 			t.Fatalf("ConfirmEmail: %v", err)
 		}
 		if told := mail.sent[len(mail.sent)-1]; told.To != "ada@example.com" || strings.Contains(told.Text, "new.example.com") {
-			t.Errorf("the earlier address is told %+v", told)
+			t.Errorf("the mail to the earlier address: %+v", told)
 		}
 		for _, token := range []string{first, late} { // used, and of an address that is no more
 			_, err = svc.ConfirmEmail(ctx, token, accounts.Meta{})

@@ -136,7 +136,7 @@ func (s *Service) addProof(ctx context.Context, actor accounts.Actor, proof stri
 // lessFactors follows the removal of a factor, within its transaction. Without one left no session may pass for one with a second
 // factor: this one counts as begun without, the others end, and recovery codes stand in for nothing.
 func (s *Service) lessFactors(ctx context.Context, actor accounts.Actor) error {
-	ways, err := s.waysIn(ctx, actor.User.ID)
+	ways, err := s.WaysIn(ctx, actor)
 	if err != nil {
 		return err
 	}
@@ -175,11 +175,8 @@ type WaysIn struct {
 }
 
 // WaysIn returns how the actor can sign in.
-func (s *Service) WaysIn(ctx context.Context, actor accounts.Actor) (WaysIn, error) {
-	return s.waysIn(ctx, actor.User.ID)
-}
-
-func (s *Service) waysIn(ctx context.Context, userID string) (w WaysIn, err error) {
+func (s *Service) WaysIn(ctx context.Context, actor accounts.Actor) (w WaysIn, err error) {
+	userID := actor.User.ID
 	u, err := s.store.UserByID(ctx, userID)
 	if err != nil {
 		return w, fmt.Errorf("reading a user: %w", err)

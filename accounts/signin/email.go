@@ -22,7 +22,7 @@ type emailChange struct {
 var errEmailTaken = fault.New(fault.Conflict, "email_taken", "A user with this e-mail address exists already.").With("field", "email")
 
 // ChangeEmail changes a user's own address. Where mail is sent, a link goes to the new address and ConfirmEmail changes it: whether the address
-// is somebody else's already is not told before. Elsewhere the address changes at once, and counts as not verified. The address the user
+// is somebody else's already does not show before. Elsewhere the address changes at once, and counts as not verified. The address the user
 // has can be verified in the same way. Errors: token_not_allowed, confirm_needed,
 // invalid_email, email_same, email_taken, too_many_attempts.
 func (s *Service) ChangeEmail(ctx context.Context, actor accounts.Actor, email string) (u accounts.User, mailed bool, err error) {
@@ -42,7 +42,7 @@ func (s *Service) ChangeEmail(ctx context.Context, actor accounts.Actor, email s
 	}
 	if !mails {
 		u.Email, u.EmailUnverified = to, true
-		if err := s.store.Tx(ctx, func(ctx context.Context) error { return s.writeEmail(ctx, u) }); err != nil {
+		if err := s.store.Tx(ctx, func(ctx context.Context) error { return writeEmail(ctx, s.store, u) }); err != nil {
 			return accounts.User{}, false, err
 		}
 		s.changed(u.ID)
@@ -60,7 +60,7 @@ func (s *Service) ChangeEmail(ctx context.Context, actor accounts.Actor, email s
 	})
 }
 
-// ConfirmEmail gives an account the address to which the link with this token was mailed, and tells the earlier address. Errors: link_ended,
+// ConfirmEmail gives an account the address to which the link with this token was mailed, and writes to the earlier one. Errors: link_ended,
 // email_taken, suspended, too_many_attempts.
 func (s *Service) ConfirmEmail(ctx context.Context, token string, meta accounts.Meta) (userID string, err error) {
 	if err := s.limits.Ask(meta.IP); err != nil {
@@ -86,7 +86,7 @@ func (s *Service) ConfirmEmail(ctx context.Context, token string, meta accounts.
 			return errLinkEnded // it was changed in another way meanwhile
 		}
 		userID, u.Email, u.EmailUnverified = u.ID, change.To, false
-		if err := s.writeEmail(ctx, u); err != nil || change.From == change.To {
+		if err := writeEmail(ctx, s.store, u); err != nil || change.From == change.To {
 			return err
 		}
 		return s.cfg.Mailer.Queue(ctx, emailChangedMail(u, change.From))
@@ -99,13 +99,13 @@ func (s *Service) ConfirmEmail(ctx context.Context, token string, meta accounts.
 }
 
 // writeEmail writes a user's address. Links to set a password end: they may have gone to the earlier one.
-func (s *Service) writeEmail(ctx context.Context, u accounts.User) error {
-	if ok, err := s.store.UpdateUser(ctx, u); err != nil {
+func writeEmail(ctx context.Context, store Store, u accounts.User) error {
+	if ok, err := store.UpdateUser(ctx, u); err != nil {
 		return fmt.Errorf("changing an address: %w", err)
 	} else if !ok {
 		return errEmailTaken
 	}
-	if err := s.store.DeletePasswordLinks(ctx, u.ID); err != nil {
+	if err := store.DeletePasswordLinks(ctx, u.ID); err != nil {
 		return fmt.Errorf("changing an address: %w", err)
 	}
 	return nil

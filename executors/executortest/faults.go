@@ -28,7 +28,7 @@ type Service struct {
 	Executor  func(t *testing.T, dir string, now func() time.Time) executors.Executor
 	Left      func() []string           // what there is at the service of sandboxes of anybody
 	Lose      func()                    // has the next creation work and its answer be lost
-	Refuse    map[string]func()         // has creations be refused, by the reason that people are told
+	Refuse    map[string]func()         // has creations be refused, by the reason that people read
 	Ends      map[string]End            // how sandboxes end by themselves
 	Restart   func()                    // starts the service again. Sandboxes may have to be found again
 	Down      func()                    // has the service answer nobody
@@ -44,7 +44,7 @@ type Service struct {
 type End struct {
 	Do   func()
 	Kept bool   // their files stay, and they are found again
-	Says string // what people are told
+	Says string // what people read
 }
 
 // Faults runs the table of faults, which is the same for every place: whatever goes wrong, no file is lost that could be kept, nothing stays
@@ -384,7 +384,7 @@ func cutStreams(t *testing.T, f *faulty) {
 	f.kept(f.ex, b.sb.Handle())
 }
 
-// skewed has the server's clock be ahead of the service's, and behind it: what the server is told of times is by its own.
+// skewed has the server's clock be ahead of the service's, and behind it: times that the server is given are by its own.
 func skewed(t *testing.T, f *faulty) {
 	const off, near = 20 * time.Minute, 30 * time.Second
 	for _, ahead := range []time.Duration{off, -off} {

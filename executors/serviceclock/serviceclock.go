@@ -21,7 +21,7 @@ func (c *Clock) Heard(h http.Header, sent, answered time.Time) {
 	}
 }
 
-// Told learns from a time that was told in an answer.
+// Told learns from the time that an answer states.
 func (c *Clock) Told(at, sent, answered time.Time) {
 	if answered.Before(sent) {
 		return

@@ -84,7 +84,7 @@ func (f finding) VisitFindInFilesResponse(w http.ResponseWriter) error {
 	ctx, cancel := context.WithCancelCause(f.ctx)
 	defer cancel(nil)
 	out := running.NewEvents(ctx, w, cancel)
-	left, lines := 0, 0 // of secrets' files, which nobody is told of
+	left, lines := 0, 0 // of secrets' files, which nobody is shown
 	end, err := f.h.cfg.Files.Search(ctx, f.id, f.req, func(one guest.Found) error {
 		one, shown := secretfiles.Found(f.secrets, one)
 		if !shown {

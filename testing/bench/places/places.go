@@ -53,7 +53,7 @@ type machine interface {
 	remove(ctx context.Context) error
 }
 
-// echo says R and then whatever it is told. It has no terminal: most services give programs none.
+// echo says R and then whatever is written to it. It has no terminal: most services give programs none.
 var echo = []string{"/bin/sh", "-c", "printf R; exec cat"}
 
 // Run measures every place that can be had here.

@@ -446,7 +446,7 @@ export interface paths {
         put?: never;
         /**
          * Confirm an e-mail address with a link
-         * @description The link works once, for 24 hours, while the account's address is the one from which it is changed. The earlier address is told.
+         * @description The link works once, for 24 hours, while the account's address is the one from which it is changed. A mail goes to the earlier address.
          */
         post: operations["confirmEmail"];
         delete?: never;
