@@ -119,7 +119,7 @@ export function SearchPane({ workspace: w, changed, current, onOpen }: Props) {
         />
         <div className="flex items-center gap-1">
           {option("case", "Match case", "Aa")}
-          {option("word", "Match whole words", "ab")}
+          {option("word", "Match whole words", "abc")}
           {option("regex", "Regular expression", ".*")}
           <input
             aria-label="Only files that match"
