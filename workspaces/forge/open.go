@@ -114,7 +114,7 @@ func (s *Service) noteAsked(ctx context.Context, asking PullRequest) error {
 func (s *Service) forget(ctx context.Context, asking PullRequest) {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.cfg.Store.DropAskedPullRequest(ctx, asking.ID); err != nil && !fault.Is(err, fault.NotFound) {
-		s.cfg.Log.WarnContext(ctx, "the request for a pull request could not be deleted: its forge will be searched for it", "pull_request_id", asking.ID, "error", err)
+		s.cfg.Log.WarnContext(ctx, "the request for a pull request could not be deleted: its Git host will be searched for it", "pull_request_id", asking.ID, "error", err)
 	}
 }
 

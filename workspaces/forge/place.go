@@ -109,21 +109,21 @@ func tokenHost(apiURL string) string {
 // locate determines a project's forge. If there is none it says why, and what would help.
 func locate(origin string, s Settings) (Place, string) {
 	if s.Kind == None {
-		return Place{}, "This project is set to have no forge."
+		return Place{}, "This project is set to have no Git host."
 	}
 	host, path, ok := remote(origin)
 	if !ok && (s.APIURL == "" || s.Repository == "" || s.Kind == "") {
 		if origin == "" {
-			return Place{}, "The repository has no remote. Add one, or use a project that was cloned from a forge."
+			return Place{}, "The repository has no remote. Add one, or use a project that was cloned from a Git host."
 		}
-		return Place{}, "The repository's remote is a folder, not a forge."
+		return Place{}, "The repository's remote is a folder, not a Git host."
 	}
 	p := Place{Kind: s.Kind, Host: host, APIURL: strings.TrimRight(s.APIURL, "/"), Repository: s.Repository}
 	if p.Kind == "" {
 		p.Kind = kindOf(host)
 	}
 	if p.Kind == "" {
-		return p, "Which forge " + host + " is cannot be derived from its name. Set it in the project's settings."
+		return p, "Which Git host " + host + " is cannot be derived from its name. Set it in the project's settings."
 	}
 	if p.APIURL == "" {
 		p.APIURL = apiOf(p.Kind, p.Host)
@@ -159,7 +159,7 @@ func goodRepository(k Kind, name string) bool {
 func (s Settings) clean(check func(string) error) (Settings, error) {
 	s.APIURL, s.Repository = strings.TrimRight(strings.TrimSpace(s.APIURL), "/"), strings.Trim(strings.TrimSpace(s.Repository), "/")
 	if s.Kind != "" && !slices.Contains(Kinds, s.Kind) {
-		return s, fault.New(fault.Invalid, "forge_invalid", "The forge is one of github, gitlab, gitea, forgejo and none, or empty to derive it from the remote's address.").With("field", "forge.kind")
+		return s, fault.New(fault.Invalid, "forge_invalid", "The Git host is one of github, gitlab, gitea, forgejo and none, or empty to derive it from the remote's address.").With("field", "forge.kind")
 	}
 	if s.Repository != "" && !goodRepository(GitLab, s.Repository) {
 		return s, fault.New(fault.Invalid, "forge_invalid", "The repository has the form owner/name.").With("field", "forge.repository")
@@ -172,7 +172,7 @@ func (s Settings) clean(check func(string) error) (Settings, error) {
 		return s, fault.New(fault.Invalid, "forge_invalid", "The API's address has the form https://git.example.com/api/v1: tokens are sent over https only.").With("field", "forge.api_url")
 	}
 	if s.Kind == "" {
-		return s, fault.New(fault.Invalid, "forge_invalid", "Say which forge answers at this address.").With("field", "forge.kind")
+		return s, fault.New(fault.Invalid, "forge_invalid", "Say which Git host answers at this address.").With("field", "forge.kind")
 	}
 	if check != nil {
 		if err := check(s.APIURL); err != nil {

@@ -271,7 +271,7 @@ func (s *Service) fetchMerged(ctx context.Context, pr, before PullRequest) (Pull
 	pr.Error = ""
 	if err != nil {
 		pr.Error = "It was merged there, but the result could not be fetched: " + clean(sentence(err), maxWords)
-		s.cfg.Log.InfoContext(ctx, "merge on the forge not fetched", "pull_request_id", pr.ID, "error", err)
+		s.cfg.Log.InfoContext(ctx, "merge on the Git host not fetched", "pull_request_id", pr.ID, "error", err)
 	}
 	if ctx.Err() != nil {
 		return pr, context.Cause(ctx) // the next poll tries again

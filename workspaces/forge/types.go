@@ -39,7 +39,7 @@ func (k Kind) Name() string {
 	case Forgejo:
 		return "Forgejo"
 	}
-	return "the forge"
+	return "the Git host"
 }
 
 // Request is what people there call a pull request.

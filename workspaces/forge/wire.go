@@ -34,16 +34,16 @@ type answer struct {
 	Words  string
 }
 
-func (a *answer) Error() string { return fmt.Sprintf("the forge answered %d: %s", a.Status, a.Words) }
+func (a *answer) Error() string { return fmt.Sprintf("the Git host answered %d: %s", a.Status, a.Words) }
 
 // Limited says that a forge limits requests.
 type Limited struct{ Until time.Time }
 
 func (l *Limited) Error() string {
-	return "the forge asks to wait until " + l.Until.UTC().Format(time.RFC3339)
+	return "the Git host asks to wait until " + l.Until.UTC().Format(time.RFC3339)
 }
 
-var errTooLarge = errors.New("the forge's answer is too large")
+var errTooLarge = errors.New("the Git host's answer is too large")
 
 // wire is the HTTP transport to all forges: it bounds answers, caches them by ETag, and pauses where a forge asked for it. Cache and pause
 // are per token and host: nobody sees what only another's token may see. Safe for concurrent use.
@@ -307,7 +307,7 @@ func (p Place) fail(err error, doing string) error {
 }
 
 // errAnswer is the cause when an answer is well formed but makes no sense.
-var errAnswer = errors.New("the forge's answer lacks required data")
+var errAnswer = errors.New("the Git host's answer lacks required data")
 
 // scopesOf says which scopes a token needs.
 func scopesOf(k Kind) string {

@@ -107,7 +107,7 @@ type MergedThere struct {
 // its changes, as after a local merge. It is idempotent.
 func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedThere) error {
 	if !git.IsCommitID(m.Head) || m.Commit != "" && !git.IsCommitID(m.Commit) {
-		return fault.New(fault.Unavailable, "forge_answer_wrong", "The forge reported a merge with an invalid commit id.")
+		return fault.New(fault.Unavailable, "forge_answer_wrong", "The Git host reported a merge with an invalid commit id.")
 	}
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Service) MergedThere(ctx context.Context, workspaceID string, m MergedT
 		return err
 	}
 	if _, _, err := s.repo.StepBase(ctx, p, target); err != nil { // it stays behind the remote, and views of it say so
-		s.cfg.Log.InfoContext(ctx, "base not brought up to date after a merge on the forge", "workspace_id", w.ID, "error", git.Reason(err))
+		s.cfg.Log.InfoContext(ctx, "base not brought up to date after a merge on the Git host", "workspace_id", w.ID, "error", git.Reason(err))
 	}
 	unlock, err := s.locks.Busy.LockContext(ctx, workspaceID)
 	if err != nil {

@@ -61,12 +61,12 @@ describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }
     await signIn(page, instance, password);
     await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=merge`);
     const card = page.getByRole("region", { name: "Pull request", exact: true });
-    await card.getByText(/Which forge 127\.0\.0\.1.* cannot be derived from its name/).waitFor();
+    await card.getByText(/Which Git host 127\.0\.0\.1.* cannot be derived from its name/).waitFor();
 
     await page.goto(`${instance.url}/${instance.team}/p/${project.id}`);
-    const form = page.getByRole("form", { name: "Forge" });
+    const form = page.getByRole("form", { name: "Git host" });
     await form.getByRole("radio", { name: "GitHub" }).check();
-    await form.getByRole("button", { name: "Save the forge" }).click();
+    await form.getByRole("button", { name: "Save the Git host" }).click();
     await form.getByText(/Pull requests are opened on GitHub/).waitFor();
     assert.deepEqual(await axe(page), []);
 
@@ -105,13 +105,13 @@ describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }
     // Somebody pushes there: what was not seen is not merged.
     await hub.tell("put", { kind: "github", branch: ws.branch, file: "other.txt", text: "theirs\n" });
     await card.getByRole("radio", { name: "Squash" }).check();
-    await card.getByRole("button", { name: "Merge on the forge" }).click();
+    await card.getByRole("button", { name: "Merge on the Git host" }).click();
     await card
       .getByRole("alert")
       .getByText(/has other commits than you saw/)
       .waitFor();
     await card.getByText(/The local branch is at/).waitFor(); // asked anew by itself
-    await card.getByRole("button", { name: "Merge on the forge" }).click();
+    await card.getByRole("button", { name: "Merge on the Git host" }).click();
     await card.getByText("Merged", { exact: true }).waitFor();
     const main = (await hub.tell("ref", { kind: "github", branch: "main" })).commit;
     const now = await home(ws, main);

@@ -171,7 +171,7 @@ func (s *Service) Retry(ctx context.Context, t tasks.Task) error {
 		return err
 	}
 	if n == 0 {
-		return fault.New(fault.NotFound, "issue_change_not_found", "No change of %s waits to be sent: the forge has them all.", t.ID)
+		return fault.New(fault.NotFound, "issue_change_not_found", "No change of %s waits to be sent: the Git host has them all.", t.ID)
 	}
 	s.published(ctx, t.TeamID, t.ProjectID)
 	s.resume(t.ProjectID)

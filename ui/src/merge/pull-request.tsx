@@ -213,7 +213,7 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
       {pr.error && <p className="break-words text-fg2">{pr.error}</p>}
       {open && pr.blocked && <p className="break-words text-fg2">{pr.blocked}</p>}
       {open && !pr.blocked && pr.mergeable === "" && pr.synced_at !== null && (
-        <p className="text-fg3">The forge is still checking whether it can be merged.</p>
+        <p className="text-fg3">The Git host is still checking whether it can be merged.</p>
       )}
       {open && pr.state === "open" && team.can("workspace.merge") && (
         <Choice<Strategy>
@@ -244,7 +244,7 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
             busy={merge.isPending && "Merging"}
             onClick={() => merge.mutate()}
           >
-            Merge on the forge
+            Merge on the Git host
           </Button>
         )}
         {pr.state === "draft" && edit && (

@@ -28,9 +28,9 @@ export default function ProjectForge({ project: p, readOnly }: { project: Projec
         Forge
       </h2>
       {forge.isPending ? (
-        <Skeleton rows={2} label="Loading the forge" />
+        <Skeleton rows={2} label="Loading the Git host" />
       ) : forge.isError && !forge.data ? (
-        <Failure what="The forge could not be loaded." error={forge.error} retry={() => void forge.refetch()} />
+        <Failure what="The Git host could not be loaded." error={forge.error} retry={() => void forge.refetch()} />
       ) : (
         <Form key={JSON.stringify(forge.data.settings)} project={p} forge={forge.data} readOnly={readOnly} />
       )}
@@ -60,7 +60,7 @@ function Form({ project: p, forge, readOnly }: { project: Project; forge: Forge;
   const field = (f: string) => fieldError(save.error, `forge.${f}`);
   return (
     <form
-      aria-label="Forge"
+      aria-label="Git host"
       className="flex flex-col gap-3"
       onSubmit={(e) => {
         e.preventDefault();
@@ -81,7 +81,7 @@ function Form({ project: p, forge, readOnly }: { project: Project; forge: Forge;
       </p>
       <Choice<Kind>
         name="forge-kind"
-        legend="Forge type"
+        legend="Type of Git host"
         value={kind}
         onChange={setKind}
         inline
@@ -121,7 +121,7 @@ function Form({ project: p, forge, readOnly }: { project: Project; forge: Forge;
       {field("kind") && <p className="text-failed">{field("kind")}</p>}
       {!readOnly && (
         <Button type="submit" busy={save.isPending && "Saving"} className="self-start">
-          Save the forge
+          Save the Git host
         </Button>
       )}
     </form>

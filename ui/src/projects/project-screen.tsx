@@ -36,7 +36,7 @@ const PARTS = [
   ["project-checks", "Checks and merging"],
   ["project-queue", "Merge queue"],
   ["project-place", "Place and network"],
-  ["project-forge", "Forge"],
+  ["project-forge", "Git host"],
   ["project-secrets", "Secrets"],
   ["project-issues", "Tasks and issues"],
   ["project-tools", "Tools for agents"],

@@ -60,7 +60,7 @@ export function SettingsNav({ shown, current }: { shown: readonly Section[]; cur
   return (
     <nav
       aria-label="Settings"
-      className="flex min-w-0 shrink-0 flex-col gap-2 md:sticky md:top-0 md:max-h-[calc(100vh-6rem)] md:w-44 md:self-start md:overflow-y-auto"
+      className="flex min-w-0 shrink-0 flex-col gap-2 md:sticky md:top-0 md:max-h-[calc(100vh-6rem)] md:w-44 md:self-start md:overflow-y-auto p-0.5"
     >
       <input
         type="search"
@@ -73,7 +73,7 @@ export function SettingsNav({ shown, current }: { shown: readonly Section[]; cur
           const first = found?.[0];
           if (e.key === "Enter" && first) open(first);
         }}
-        className={cx(inputClass, "m-0.5 min-w-0")}
+        className={inputClass}
       />
       {found ? (
         <ul aria-label="Settings found" className="flex flex-col">

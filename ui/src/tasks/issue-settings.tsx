@@ -73,8 +73,8 @@ function Form({ project, s, readOnly }: { project: string; s: Settings; readOnly
       }}
     >
       <p className="text-fg2">
-        Tasks and the issues of the project's forge can be kept in step, with the git credential of the project or its
-        team. Comments are not synced.
+        Tasks and the issues of the project's Git host can be kept in step, with the git credential of the project or
+        its team. Comments are not synced.
       </p>
       <fieldset disabled={readOnly} className="flex flex-col gap-3">
         <Pick

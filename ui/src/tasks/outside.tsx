@@ -41,7 +41,7 @@ export function Outside({ d, refresh, may }: { d: Schemas["TaskDetail"]; refresh
       )}
       {change && (
         <p className={change.error ? "break-words text-failed" : "text-fg2"}>
-          {change.failed ? "A change was not sent to the forge. " : "A change will be sent to the forge. "}
+          {change.failed ? "A change was not sent to the Git host. " : "A change will be sent to the Git host. "}
           {change.error} {change.attempts > 0 && `Attempts: ${change.attempts}. `}
           {may && (
             <Button look="quiet" busy={retry.busy} onClick={() => void retry.run()}>
@@ -53,7 +53,7 @@ export function Outside({ d, refresh, may }: { d: Schemas["TaskDetail"]; refresh
       {d.history.length > 0 && (
         <details>
           <summary className="cursor-pointer text-meta text-accent">
-            Texts replaced by the forge's ({d.history.length})
+            Texts replaced by the Git host's ({d.history.length})
           </summary>
           {d.history.map((h) => (
             <p key={`${h.kind} ${h.at}`} className="whitespace-pre-wrap break-words">
