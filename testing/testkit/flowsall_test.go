@@ -49,7 +49,7 @@ func TestEveryOperationIsAFlowOrNone(t *testing.T) {
 
 // harmlessBelow are paths below which no operation is about a workspace.
 var harmlessBelow = map[string]string{
-	"/setup": "the first user", "/login": "signing in", "/logout": "signing out", "/password/": "one's password", "/me/": "one's own account",
+	"/setup": "the first user", "/login": "signing in", "/logout": "signing out", "/password/": "one's password", "/me": "one's own account", "/email/": "one's own account",
 	"/agent-accounts/": "agents' logins", "/secrets/": "secrets", "/teams/{team}/secrets": "secrets", "/teams/{team}/agent-accounts": "agents' logins",
 	"/webhooks/": "notifications", "/teams/{team}/webhooks": "notifications", "/teams/{team}/members": "people", "/teams/{team}/invites": "people",
 	"/invites/": "people", "/instance/users": "people: what ends with them ends as destroySandbox does", "/instance/mail/": "mail",

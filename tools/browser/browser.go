@@ -115,6 +115,7 @@ type Service struct {
 type entry struct {
 	place *executors.Place
 	ready chan struct{} // closed when b or err is there
+	gone  chan struct{} // closed when it is no longer the workspace's
 	b     *browser
 	err   error
 }
@@ -215,7 +216,19 @@ func (s *Service) browserOf(ctx context.Context, workspaceID string, start bool)
 			}
 			return nil, e.err
 		}
-		return e.b, nil
+		select {
+		case <-e.b.conn.Done(): // it ended a moment ago: who starts one waits for another, and everybody else reads why
+		default:
+			return e.b, nil
+		}
+		if !start {
+			return e.b, nil
+		}
+		select {
+		case <-e.gone:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 }
 
@@ -226,8 +239,9 @@ func (s *Service) entryOf(workspaceID string, place *executors.Place, start bool
 	if e := s.browsers[workspaceID]; e != nil && e.place == place {
 		return e, nil
 	}
-	e := &entry{place: place, ready: make(chan struct{})}
+	e := &entry{place: place, ready: make(chan struct{}), gone: make(chan struct{})}
 	begun := s.work.Go(func() {
+		defer close(e.gone)
 		ctx, cancel := context.WithTimeout(s.life, startTimeout)
 		defer cancel()
 		c := s.screenOf(workspaceID, func(c *screen) { c.entries++ }) // the browser's for as long as it is connected, whoever looks

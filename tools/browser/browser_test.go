@@ -193,6 +193,21 @@ func (b *bench) call(name string, args map[string]any) answer {
 	return a
 }
 
+// patient takes a snapshot. What a page wrote before is read first, which a busy machine does slowly.
+func (b *bench) patient() answer {
+	b.Helper()
+	for deadline := time.Now().Add(90 * time.Second); ; {
+		a, err := b.try("snapshot", map[string]any{})
+		if fault.CodeOf(err) == "browser_timeout" && time.Now().Before(deadline) {
+			continue
+		}
+		if err != nil {
+			b.Fatalf("browser_snapshot: %v", err)
+		}
+		return a
+	}
+}
+
 // refused asserts that a call is refused with a code.
 func (b *bench) refused(code, name string, args map[string]any) {
 	b.Helper()
@@ -387,16 +402,7 @@ func TestHostilePages(t *testing.T) {
 		}
 	}
 	told(answer{}, flood)
-	// What a page wrote before is read first, which a busy machine does slowly.
-	patient := func() (a answer) {
-		for deadline := time.Now().Add(90 * time.Second); ; {
-			var err error
-			if a, err = b.try("snapshot", map[string]any{}); fault.CodeOf(err) != "browser_timeout" || time.Now().After(deadline) {
-				return a
-			}
-		}
-	}
-	flooded := patient()
+	flooded := b.patient()
 	if !strings.Contains(flooded.Snapshot, "Here") {
 		t.Errorf("a page that floods: %+v", flooded)
 	}
@@ -409,15 +415,15 @@ func TestHostilePages(t *testing.T) {
 
 	b.call("open", map[string]any{"url": b.site + "/dialogs.html"})
 	told(b.call("wait", map[string]any{"seconds": 1}), `dismissed: "What?"`)
-	if !strings.Contains(patient().Snapshot, "Here") {
+	if !strings.Contains(b.patient().Snapshot, "Here") {
 		t.Error("a page that asks is not shown")
 	}
 	b.call("open", map[string]any{"url": b.site + "/file.html"})
-	patient()
+	b.patient()
 	b.call("click", map[string]any{"ref": b.ref("Upload")})
 
 	b.call("open", map[string]any{"url": b.site + "/long.html"})
-	a = patient()
+	a = b.patient()
 	if a.Lines != 3000 || len(a.Snapshot) > 20<<10 || a.Next == nil || !strings.Contains(a.text, "more lines: browser_snapshot with from=") {
 		t.Errorf("%d lines, %d bytes, next %v", a.Lines, len(a.Snapshot), a.Next)
 	}

@@ -151,7 +151,7 @@ func TestABrowserThatMisbehaves(t *testing.T) {
 	viewer := b.watch(control.Person{ID: "usr_1", Name: "Ada"}, true)
 	here := func() {
 		t.Helper()
-		if a := b.call("snapshot", map[string]any{}); !strings.HasPrefix(a.Snapshot, "- button \"Here\" @e1\n  - link \"Circle\"\n") || strings.Count(a.Snapshot, "Here") > 20 {
+		if a := b.patient(); !strings.HasPrefix(a.Snapshot, "- button \"Here\" @e1\n  - link \"Circle\"\n") || strings.Count(a.Snapshot, "Here") > 20 {
 			t.Errorf("the page is %q", a.Snapshot)
 		}
 	}
