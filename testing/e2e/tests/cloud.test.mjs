@@ -167,7 +167,8 @@ describe("a cloud place", { skip }, () => {
     await instance.api("PATCH", `/workspaces/${workspace.id}`, { fallback_ok: false }); // nothing by itself
     await cloud.stop();
     await go(`/w/${workspace.key}?tab=shell&session=`);
-    await page.getByRole("button", { name: /Open a(nother)? shell/ }).first().click();
+    await page.getByRole("button", { name: "New session, shell or split" }).click();
+    await page.getByRole("menuitem", { name: "Open a shell" }).click();
     const panel = page.getByRole("alert").filter({ hasText: "is not available" });
     await panel.waitFor({ timeout: 120_000 });
     page.problems.length = 0;

@@ -115,6 +115,7 @@ describe("conversation", { skip }, () => {
     await instance.boot();
     const long = Array.from({ length: 60 }, (_, i) => `Line ${i} of many.`).join("\n\n");
     await until("it is taken up", async () => (await instance.api("GET", `/sessions/${first}`)).state === "idle");
+    await feed().evaluate((el) => el.scrollTo(0, el.scrollHeight)); // it was scrolled up before, and stays there
     await type(first, script("Go on.", { text: long, usage: { in: 1, out: 1 } }));
     await feed().getByText("Line 59 of many.", { exact: true }).waitFor({ timeout: 60_000 });
     const atEnd = () => feed().evaluate((el) => el.scrollHeight - el.scrollTop - el.clientHeight < 60);

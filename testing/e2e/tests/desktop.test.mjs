@@ -28,7 +28,7 @@ describe("desktop", { skip }, () => {
     const page = await newPage(browser);
     await signIn(page, instance, password);
     await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=desktop`);
-    await page.getByRole("button", { name: "Start", exact: true }).click();
+    await page.locator("button:not([type=submit])", { hasText: /^Start$/ }).click(); // not that of a session, in the other pane
     await page.getByText("Agents have control.").waitFor();
     const field = page.getByRole("textbox", { name: /program to open/i });
     await field.fill("xterm -geometry 80x24+100+100");

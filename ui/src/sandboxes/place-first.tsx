@@ -8,7 +8,7 @@ import { useWatched } from "./watch";
 export default function PlaceFirst({ workspace: w, children }: { workspace: Workspace; children: ReactNode }) {
   const { place, name, sandbox, starting, problem } = useWatched(w);
   return (
-    <>
+    <div className="flex h-full min-h-0 flex-col">
       {starting && sandbox && (
         <div className="p-4 md:p-6">
           <Starting workspace={w} sandbox={sandbox} name={name} />
@@ -20,9 +20,9 @@ export default function PlaceFirst({ workspace: w, children }: { workspace: Work
         </div>
       )}
       {/* What was filled in stays while its place starts, and its answer still comes back to it. */}
-      <div hidden={starting} className={starting ? undefined : "h-full min-h-0"}>
+      <div hidden={starting} className={starting ? undefined : "min-h-0 flex-1 overflow-y-auto"}>
         {children}
       </div>
-    </>
+    </div>
   );
 }

@@ -21,13 +21,13 @@ export function useShownParts(): readonly Section[] {
 }
 
 /**
- * The pages that are folded until somebody asks for them: those of the server for who works alone, and those of costs while no money is
- * spent or limited.
+ * The pages that are folded until somebody asks for them. Only operators have so many: those of the server for who works alone, and those of
+ * costs while no money is spent or limited.
  */
 function useFolded(): (p: SettingsPage) => boolean {
   const team = useTeam();
   const { operator } = useMe().user;
-  const costs = team.can("costs.view");
+  const costs = operator && team.can("costs.view");
   const members = useQuery({ ...membersQuery(team.slug), enabled: operator });
   const budget = useQuery({ ...budgetQuery(team.slug), enabled: costs });
   const alone = operator && members.data?.length === 1;
