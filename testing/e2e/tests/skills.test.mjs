@@ -104,7 +104,7 @@ describe("skills and jobs", { skip: !haveChromium && "Chromium is not installed"
     assert.deepEqual([moor.name, moor.project_id, moor.in_use], ["moor-a-boat", null, 1]);
 
     await page.goto(`${instance.url}/${instance.team}/settings/skills`);
-    await page.getByLabel("Instructions").fill("Write in English.");
+    await page.getByRole("textbox", { name: "Instructions" }).fill("Write in English.");
     await page.getByLabel("Use skills that agents save without a review").check();
     await page.getByRole("button", { name: "Save instructions" }).click();
     await until("both are kept", async () => {

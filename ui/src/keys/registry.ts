@@ -156,6 +156,7 @@ export const ACTIONS = [
     group: "Terminal",
     inTerminal: true,
     keyOnly: true,
+    yields: true,
   },
   { id: "workspace.commit", label: "Commit", keys: ["mod+e c"], scope: "workspace", group: "Workspace" },
   {
