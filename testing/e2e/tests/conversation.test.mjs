@@ -191,6 +191,7 @@ describe("conversation", { skip }, () => {
 
   test("light, with the terminal beside it, and on a phone", async () => {
     await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=conversation`);
+    await feed().waitFor();
     await page.keyboard.press("g");
     await page.keyboard.press("d");
     await page.getByRole("button", { name: "New session, shell or split" }).click();

@@ -58,7 +58,7 @@ describe("desktop", { skip }, () => {
     await page.emulateMedia({ colorScheme: "dark" });
     await shot(page, "desktop-dark");
     await page.emulateMedia({ colorScheme: "light" });
-    await canvas.click({ position: { x: 5, y: 5 } });
+    await canvas.click({ position: { x: 40, y: 40 } });
     await page.keyboard.press("Control+Shift+O");
     await page.getByText("Agents have control.").waitFor();
     const phone = await newPage(browser, { colorScheme: "dark", viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: "reduce" });

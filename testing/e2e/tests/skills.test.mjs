@@ -81,7 +81,7 @@ describe("skills and jobs", { skip: !haveChromium && "Chromium is not installed"
 
     await skill.getByRole("button", { name: "Run release" }).click();
     const dialog = page.getByRole("dialog", { name: "Run release" });
-    await dialog.getByLabel("Workspace").waitFor();
+    await dialog.getByLabel("Workspace", { exact: true }).waitFor();
     assert.deepEqual(await axe(page, []), [], "accessibility of the dialog");
     await page.keyboard.press("Escape");
 
