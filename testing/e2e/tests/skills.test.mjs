@@ -113,7 +113,7 @@ describe("skills and jobs", { skip: !haveChromium && "Chromium is not installed"
     });
     await instance.api("PUT", `/teams/${instance.team}/agent-instructions`, { text: "Write in French." });
     await until("the open page has what somebody else wrote", async () =>
-      (await page.getByLabel("Instructions").inputValue()) === "Write in French.");
+      (await page.getByRole("textbox", { name: "Instructions" }).inputValue()) === "Write in French.");
     assert.deepEqual(await axe(page, []), [], "accessibility of the settings");
     assert.deepEqual(page.problems, []);
     await page.context().close();
