@@ -1,13 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { Command } from "cmdk";
-import { Dialog as Radix } from "radix-ui";
 import { type ReactNode, useMemo, useState } from "react";
 import { projectsQuery, workspacesQuery } from "@/api/queries";
 import { Marked } from "@/files/marked";
 import { usePaths } from "@/files/paths";
 import { opened } from "@/files/recent";
 import { available, perform } from "@/keys/keyboard";
+import { FindDialog } from "@/kit/find-dialog";
 import { Icon } from "@/kit/icon";
 import { Kbd } from "@/kit/kbd";
 import { Shape } from "@/kit/mark";
@@ -165,63 +165,47 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     </Command.Item>
   );
   return (
-    <Radix.Root open onOpenChange={(o) => !o && onClose()}>
-      <Radix.Portal>
-        <Radix.Overlay className="fade-in fixed inset-0 z-40 bg-(--scrim)" />
-        <Radix.Content
-          aria-describedby={undefined}
-          className="rise-in fixed inset-x-2 top-2 z-50 mx-auto max-w-[600px] overflow-hidden rounded-md bg-bg1 shadow-float outline-none md:top-[12vh]"
-        >
-          <Radix.Title className="sr-only">Command palette</Radix.Title>
-          <Command label="Command palette" loop shouldFilter={false} className="flex max-h-[min(70vh,520px)] flex-col">
-            <div className="flex items-center gap-2.5 border-b border-hairline px-3.5">
-              <Icon name="search" className="text-fg3" />
-              <Command.Input
-                value={typed}
-                onValueChange={setTyped}
-                placeholder={here ? "A workspace, file, setting or command" : "A workspace, setting or command"}
-                className="h-11 min-w-0 flex-1 bg-transparent outline-none pointer-coarse:text-[16px]"
-              />
-              <Kbd keys="Esc" />
-            </div>
-            <Command.List className="min-h-0 flex-1 overflow-y-auto p-1.5">
-              <Command.Empty className="px-2.5 py-6 text-center text-fg3">Nothing found.</Command.Empty>
-              {best.length > 0 && (
-                <Command.Group heading="Best matches" className={GROUP}>
-                  {best.map((it) => row(it, "best"))}
-                </Command.Group>
-              )}
-              {searching && here && found && found.items.length > 0 && (
-                <Command.Group heading={`Files of ${here.name}`} className={GROUP}>
-                  {found.items.map(({ path, at }) => (
-                    <Command.Item
-                      key={path}
-                      value={`file ${path}`}
-                      onSelect={() => {
-                        onClose();
-                        opened(here.id, path);
-                        void navigate({
-                          to: "/$team/w/$key/edit",
-                          params: { team: team.slug, key: here.key },
-                          search: { path },
-                        });
-                      }}
-                      className={ITEM}
-                    >
-                      <Marked path={path} at={at} />
-                    </Command.Item>
-                  ))}
-                </Command.Group>
-              )}
-              {groups.map(([group, list]) => (
-                <Command.Group key={group} heading={group} className={GROUP}>
-                  {list.map((it) => row(it, group))}
-                </Command.Group>
-              ))}
-            </Command.List>
-          </Command>
-        </Radix.Content>
-      </Radix.Portal>
-    </Radix.Root>
+    <FindDialog
+      title="Command palette"
+      label="Command palette"
+      placeholder={here ? "A workspace, file, setting or command" : "A workspace, setting or command"}
+      value={typed}
+      onChange={setTyped}
+      onClose={onClose}
+    >
+      <Command.Empty className="px-2.5 py-6 text-center text-fg3">Nothing found.</Command.Empty>
+      {best.length > 0 && (
+        <Command.Group heading="Best matches" className={GROUP}>
+          {best.map((it) => row(it, "best"))}
+        </Command.Group>
+      )}
+      {searching && here && found && found.items.length > 0 && (
+        <Command.Group heading={`Files of ${here.name}`} className={GROUP}>
+          {found.items.map(({ path, at }) => (
+            <Command.Item
+              key={path}
+              value={`file ${path}`}
+              onSelect={() => {
+                onClose();
+                opened(here.id, path);
+                void navigate({
+                  to: "/$team/w/$key/edit",
+                  params: { team: team.slug, key: here.key },
+                  search: { path },
+                });
+              }}
+              className={ITEM}
+            >
+              <Marked path={path} at={at} />
+            </Command.Item>
+          ))}
+        </Command.Group>
+      )}
+      {groups.map(([group, list]) => (
+        <Command.Group key={group} heading={group} className={GROUP}>
+          {list.map((it) => row(it, group))}
+        </Command.Group>
+      ))}
+    </FindDialog>
   );
 }

@@ -55,7 +55,7 @@ export function Composer({ projects, first, focused }: Props) {
   const command = !c.several && c.choice.agent === COMMAND;
 
   const onKey = (e: KeyboardEvent<HTMLTextAreaElement>) => {
-    if (e.nativeEvent.isComposing || mention.onKey(e)) return;
+    if (e.nativeEvent.isComposing || mention.list.onKey(e)) return;
     // A phone's keyboard has no Shift+Enter: there the button creates.
     if (e.key === "Enter" && !e.shiftKey && !e.altKey && !e.ctrlKey && !e.metaKey && !isCoarse()) {
       e.preventDefault();
@@ -88,9 +88,7 @@ export function Composer({ projects, first, focused }: Props) {
             autoFocus={focused}
             data-first
             aria-label={command ? "Command" : "Prompt"}
-            aria-autocomplete="list"
-            aria-controls={mention.found.length > 0 ? mention.id : undefined}
-            aria-activedescendant={mention.found.length > 0 ? `${mention.id}-${mention.active}` : undefined}
+            {...mention.list.field}
             placeholder={placeholder(c)}
             value={c.prompt}
             rows={4}
@@ -106,7 +104,7 @@ export function Composer({ projects, first, focused }: Props) {
             className={`field-sizing-content block max-h-[38vh] min-h-24 w-full resize-none bg-transparent px-3 py-2.5 leading-5 outline-none pointer-coarse:text-[16px] ${command ? "font-mono text-[12px]" : ""}`}
           />
         </div>
-        <MentionList {...mention} />
+        <MentionList list={mention.list} />
         <div role="group" aria-label="Choices" className="flex flex-wrap items-center gap-1.5">
           {c.attachments.takes && <AttachButton onFiles={c.attachments.add} />}
           <Combobox

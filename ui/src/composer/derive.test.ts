@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fits, mentionAt, nameFrom } from "./derive";
+import { mentionAt, nameFrom } from "./derive";
 
 describe("nameFrom", () => {
   it.each([
@@ -29,10 +29,4 @@ describe("mentionAt", () => {
   ])("%j at %i", (text, cursor, want) => {
     expect(mentionAt(text, cursor)).toEqual(want);
   });
-});
-
-it("fits paths to what is written of them", () => {
-  const paths = ["TODO.md", "src/main.go", "docs/Main.md"];
-  expect(paths.filter((p) => fits(p, "main"))).toEqual(["src/main.go", "docs/Main.md"]);
-  expect(paths.filter((p) => fits(p, ""))).toEqual(paths);
 });

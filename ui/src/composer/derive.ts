@@ -22,15 +22,3 @@ export function mentionAt(text: string, cursor: number): { start: number; path: 
   const found = /(?:^|\s)@([^\s@]*)$/.exec(text.slice(0, cursor));
   return found ? { start: cursor - found[1]!.length - 1, path: found[1]! } : undefined;
 }
-
-/** Whether a path has the characters of what is written, in their order. */
-export function fits(path: string, written: string): boolean {
-  const all = path.toLowerCase();
-  let at = 0;
-  for (const c of written.toLowerCase()) {
-    const found = all.indexOf(c, at);
-    if (found < 0) return false;
-    at = found + c.length;
-  }
-  return true;
-}

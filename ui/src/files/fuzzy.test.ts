@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { match, PathIndex, wordsOf } from "./fuzzy";
+import { fits, match, PathIndex, wordsOf } from "./fuzzy";
 
 const paths = [
   "README.md",
@@ -52,4 +52,10 @@ describe("finding paths", () => {
       "server/work/files_test.go",
     ]);
   });
+});
+
+it("fits paths to what is written of them", () => {
+  const paths = ["TODO.md", "src/main.go", "docs/Main.md"];
+  expect(paths.filter((p) => fits("main", p.toLowerCase()))).toEqual(["src/main.go", "docs/Main.md"]);
+  expect(paths.filter((p) => fits("", p.toLowerCase()))).toEqual(paths);
 });

@@ -1,12 +1,10 @@
 import { useNavigate } from "@tanstack/react-router";
 import { Command } from "cmdk";
-import { Dialog as Radix } from "radix-ui";
 import { useMemo, useState } from "react";
 import type { Workspace } from "@/api/client";
 import { tell } from "@/api/problem";
 import { count } from "@/format/text";
-import { Icon } from "@/kit/icon";
-import { Kbd } from "@/kit/kbd";
+import { FindDialog } from "@/kit/find-dialog";
 import { useTeam } from "@/state/team";
 import { Marked } from "./marked";
 import { usePaths } from "./paths";
@@ -34,58 +32,44 @@ export default function QuickOpen({ workspace: w, onClose }: { workspace: Worksp
     });
   };
   return (
-    <Radix.Root open onOpenChange={(o) => !o && onClose()}>
-      <Radix.Portal>
-        <Radix.Overlay className="fade-in fixed inset-0 z-40 bg-(--scrim)" />
-        <Radix.Content
-          aria-describedby={undefined}
-          className="rise-in fixed inset-x-2 top-2 z-50 mx-auto max-w-[640px] overflow-hidden rounded-md bg-bg1 shadow-float outline-none md:top-[12vh]"
+    <FindDialog
+      title={`Open a file of ${w.name}`}
+      label="Open a file"
+      placeholder="File name or path, :line"
+      value={typed}
+      onChange={setTyped}
+      onClose={onClose}
+      foot={
+        <p role="status" className="border-t border-hairline px-3.5 py-1.5 text-meta text-fg3">
+          {!name.trim()
+            ? "Recently opened"
+            : found
+              ? `${count(found.total)} of ${count(found.of)} files${found.truncated ? ", of more than can be listed" : ""}`
+              : "Searching"}
+        </p>
+      }
+    >
+      {error ? (
+        <p role="alert" className="px-2.5 py-4 text-failed">
+          The files could not be listed. {tell(error).message}
+        </p>
+      ) : (
+        !late && (
+          <Command.Empty className="px-2.5 py-6 text-center text-fg3">
+            {name.trim() ? "No file matches." : "Type a part of a file's path."}
+          </Command.Empty>
+        )
+      )}
+      {items.map(({ path, at }) => (
+        <Command.Item
+          key={path}
+          value={path}
+          onSelect={() => open(path)}
+          className="flex min-h-8 cursor-pointer items-baseline gap-2 rounded-sm px-2.5 py-1 data-[selected=true]:bg-bg2 pointer-coarse:min-h-11"
         >
-          <Radix.Title className="sr-only">Open a file of {w.name}</Radix.Title>
-          <Command label="Open a file" shouldFilter={false} loop className="flex max-h-[min(70vh,520px)] flex-col">
-            <div className="flex items-center gap-2.5 border-b border-hairline px-3.5">
-              <Icon name="search" className="text-fg3" />
-              <Command.Input
-                value={typed}
-                onValueChange={setTyped}
-                placeholder="File name or path, :line"
-                className="h-11 min-w-0 flex-1 bg-transparent outline-none pointer-coarse:text-[16px]"
-              />
-              <Kbd keys="Esc" />
-            </div>
-            <Command.List className="min-h-0 flex-1 overflow-y-auto p-1.5">
-              {error ? (
-                <p role="alert" className="px-2.5 py-4 text-failed">
-                  The files could not be listed. {tell(error).message}
-                </p>
-              ) : (
-                !late && (
-                  <Command.Empty className="px-2.5 py-6 text-center text-fg3">
-                    {name.trim() ? "No file matches." : "Type a part of a file's path."}
-                  </Command.Empty>
-                )
-              )}
-              {items.map(({ path, at }) => (
-                <Command.Item
-                  key={path}
-                  value={path}
-                  onSelect={() => open(path)}
-                  className="flex min-h-8 cursor-pointer items-baseline gap-2 rounded-sm px-2.5 py-1 data-[selected=true]:bg-bg2 pointer-coarse:min-h-11"
-                >
-                  <Marked path={path} at={at} />
-                </Command.Item>
-              ))}
-            </Command.List>
-            <p role="status" className="border-t border-hairline px-3.5 py-1.5 text-meta text-fg3">
-              {!name.trim()
-                ? "Recently opened"
-                : found
-                  ? `${count(found.total)} of ${count(found.of)} files${found.truncated ? ", of more than can be listed" : ""}`
-                  : "Searching"}
-            </p>
-          </Command>
-        </Radix.Content>
-      </Radix.Portal>
-    </Radix.Root>
+          <Marked path={path} at={at} />
+        </Command.Item>
+      ))}
+    </FindDialog>
   );
 }

@@ -109,7 +109,7 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
             }}
             {...takesFiles(files)}
           >
-            <CompletionList {...completion} />
+            <CompletionList list={completion} />
             {replaced && (
               <p className="flex items-center gap-3 px-2.5 pt-1.5 text-meta text-fg2">
                 This takes the place of your earlier prompt. What came after it is undone; files stay as they are.
@@ -124,9 +124,7 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
               // biome-ignore lint/a11y/noAutofocus: the person asked to write it anew
               autoFocus={replaced !== undefined}
               aria-label={`Message to ${s.agent_name}`}
-              aria-autocomplete="list"
-              aria-controls={completion.found.length > 0 ? completion.id : undefined}
-              aria-activedescendant={completion.found.length > 0 ? `${completion.id}-${completion.active}` : undefined}
+              {...completion.field}
               placeholder={placeholder(s.agent_name, ended, resumes, works)}
               disabled={ended && !resumes}
               value={text}
