@@ -10,7 +10,6 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
-	"github.com/parawork/parawork/workspaces/git"
 )
 
 // Bounds of FindProjectPaths.
@@ -32,15 +31,7 @@ func (h Projects) FindProjectPaths(ctx context.Context, req api.FindProjectPaths
 	if err := h.cfg.Workspaces.Repo.CheckBase(ctx, branch); err != nil {
 		return nil, err
 	}
-	commit := ""
-	for _, prefix := range [...]string{git.HeadsPrefix, "refs/remotes/", "refs/remotes/origin/"} {
-		if commit, err = h.cfg.Workspaces.Repo.CommitOf(ctx, p.GitDir, prefix+branch); err != nil || commit != "" {
-			break
-		}
-	}
-	if err == nil && commit == "" {
-		err = fault.New(fault.Invalid, "base_missing", "The project %q has no branch %q. Choose one of its branches.", p.Name, branch)
-	}
+	commit, err := h.cfg.Workspaces.Repo.LookUpBase(ctx, p, branch)
 	if err != nil {
 		return nil, err
 	}

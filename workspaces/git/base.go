@@ -67,6 +67,21 @@ func (s *Repo) ResolveBase(ctx context.Context, p workspaces.Project, base strin
 	return remote, "", nil
 }
 
+// LookUpBase returns the commit that a base names here, the local branch before the remote's. Unlike ResolveBase it moves nothing.
+func (s *Repo) LookUpBase(ctx context.Context, p workspaces.Project, base string) (commit string, err error) {
+	names := []string{HeadsPrefix + base, "refs/remotes/" + base, "refs/remotes/origin/" + base}
+	if ExactBase(base) {
+		names = []string{base}
+	}
+	for _, name := range names {
+		if commit, err = s.CommitOf(ctx, p.GitDir, name); err != nil || commit != "" {
+			break
+		}
+	}
+	commit, _, err = s.foundBase(p, base, commit, err)
+	return commit, err
+}
+
 func (s *Repo) foundBase(p workspaces.Project, base, commit string, err error) (string, string, error) {
 	if err == nil && commit == "" {
 		err = fault.New(fault.Invalid, "base_missing", "The project %q has no branch %q. Choose one of its branches.", p.Name, base)
