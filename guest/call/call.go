@@ -35,6 +35,7 @@ import (
 	"github.com/parawork/parawork/guest/reversedial"
 	"github.com/parawork/parawork/guest/seal"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/wsstream"
 )
 
 // Path is where hosts are called, below the address that people use.
@@ -52,6 +53,9 @@ const (
 const (
 	protocol     = "parawork.guest.1"
 	dialWithin   = 10 * time.Second
+	pingEvery    = 15 * time.Second // by the host; the guest, which always reads, notices by that when the host is gone
+	quietCut     = 50 * time.Second
+	maxMessage   = 32 << 10
 	latest       = 3 * time.Second // between two attempts to reach a host
 	saidSuffix   = ".said"         // behind the name of the file: why the last attempt failed, in words
 	maxHostFile  = 64 << 10
@@ -231,7 +235,7 @@ func Dial(ctx context.Context, h Host, sandbox string, p Purpose) (net.Conn, err
 		_ = ws.Close()
 		return nil, fmt.Errorf("%s does not speak the guests' protocol: is it the address of a Parawork server?", u.Host)
 	}
-	return newConn(ws), nil
+	return wsstream.New(ws, wsstream.Config{Quiet: quietCut, Piece: maxMessage, Limit: 1 << 20}), nil // the host pings
 }
 
 // whyNot says why there is no WebSocket.
@@ -281,7 +285,5 @@ func Accept(w http.ResponseWriter, r *http.Request) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("accepting a guest: %w", err)
 	}
-	c := newConn(ws)
-	c.work.Go(c.ping)
-	return c, nil
+	return wsstream.New(ws, wsstream.Config{Ping: pingEvery, Quiet: quietCut, Piece: maxMessage, Limit: 1 << 20}), nil
 }
