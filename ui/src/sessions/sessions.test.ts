@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Session } from "@/api/client";
-import { endOf, preferred, sessionMark } from "./sessions";
+import { blankWords, endOf, preferred, sessionMark } from "./sessions";
 
 const session = (over: Partial<Session>): Session => ({
   id: "ses",
@@ -63,4 +63,10 @@ describe("sessions", () => {
     expect(preferred([old, session({ id: "asks", state: "waiting", started_at: 0 })])?.id).toBe("asks");
     expect(preferred([ended, session({ id: "setup", agent: "setup", started_at: 99 })])?.id).toBe("ended");
   });
+});
+
+it("says of a terminal without output whether its program starts or runs", () => {
+  expect(blankWords(session({ state: "starting", ended_at: null }))).toBe("Starting Claude Code");
+  for (const state of ["idle", "working", "waiting"] as const)
+    expect(blankWords(session({ state, ended_at: null }))).toBe("Claude Code runs and has not printed anything yet.");
 });

@@ -10,6 +10,10 @@ export const hasEnded = (s: Session): boolean => s.state === "exited" || s.state
 /** Whether a user ended it: then a nonzero exit code is not a failure. */
 const stopped = (s: Session): boolean => /stop/i.test(s.state_reason);
 
+/** What stands in a terminal in which nothing was printed yet. A program that prints nothing is not starting for ever. */
+export const blankWords = (s: Session): string =>
+  s.state === "starting" ? `Starting ${s.agent_name}` : `${s.agent_name} runs and has not printed anything yet.`;
+
 /** Where a session stands, by shape and word. */
 export function sessionMark(s: Session): { mark: MarkKind; word: string } {
   switch (s.state) {

@@ -19,7 +19,7 @@ import { KeyBar } from "@/terminal/key-bar";
 import { hidden, shown, terminalOf } from "@/terminal/registry";
 import { ACTIVE_TAB } from "./active-tab";
 import { EndedBar } from "./ended-bar";
-import { hasEnded, isShell } from "./sessions";
+import { blankWords, hasEnded, isShell } from "./sessions";
 import { StatusLine } from "./status-line";
 
 const QuestionSlot = lazy(() => import("@/inbox/question-slot"));
@@ -117,7 +117,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly, quiet =
           </p>
         )}
         {session && !view.drawn && !shell && !ended && !readOnly && view.link.phase === "live" && (
-          <StartingLine session={session} />
+          <BlankLine session={session} />
         )}
         {view.scrolledUp && (
           <Button className="absolute right-5 bottom-3 bg-bg1 shadow-float" onClick={() => handle.scrollToEnd()}>
@@ -257,15 +257,17 @@ function useTabDot(bell: boolean): void {
   }, [bell]);
 }
 
-/** Until a program has drawn anything: what is awaited, and for how long. */
-function StartingLine({ session: s }: { session: Session }) {
+/** Until a program has drawn anything: what is awaited and for how long, or that it runs all the same. */
+function BlankLine({ session: s }: { session: Session }) {
   const now = useNow(1000);
   return (
-    <p role="status" className="late absolute inset-x-0 top-1/3 text-center text-fg2">
-      Starting {s.agent_name}
-      <span aria-hidden className="ml-2 text-meta text-fg3 tabular-nums">
-        {duration(Math.max(0, now - s.started_at))}
-      </span>
+    <p role="status" className="late absolute inset-x-0 top-1/3 px-3 text-center text-fg2">
+      {blankWords(s)}
+      {s.state === "starting" && (
+        <span aria-hidden className="ml-2 text-meta text-fg3 tabular-nums">
+          {duration(Math.max(0, now - s.started_at))}
+        </span>
+      )}
     </p>
   );
 }
