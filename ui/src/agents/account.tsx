@@ -182,7 +182,7 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
     <div
       role="group"
       aria-label={account ? `Account ${account.name} of ${name}` : `New account of ${name}`}
-      className="flex flex-col gap-3 rounded-md border border-hairline bg-bg2 p-3"
+      className="flex flex-col gap-3 rounded-md bg-bg2 p-3"
       onKeyDown={(e) => {
         if (
           e.key === "Enter" &&

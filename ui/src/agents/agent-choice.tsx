@@ -113,7 +113,7 @@ export function AgentChoice({ query, choice, withShell, withNone, accountElsewhe
             label: (
               <>
                 <span>{a.name}</span>
-                {a.version && <span className="font-mono text-[11px] text-fg3">{a.version}</span>}
+                {a.version && <span className="font-mono text-micro text-fg3">{a.version}</span>}
               </>
             ),
             disabled: !a.enabled || !startable(a),

@@ -23,7 +23,7 @@ export function BottomBar() {
           {needs > 0 && (
             <span
               aria-hidden
-              className="absolute -top-1.5 left-3 min-w-4 rounded-full bg-needs px-1 text-center text-[11px] leading-4 font-semibold text-bg0 tabular-nums"
+              className="absolute -top-1.5 left-3 min-w-4 rounded-full bg-needs px-1 text-center text-micro leading-4 font-semibold text-bg0 tabular-nums"
             >
               {needs > 99 ? "99+" : needs}
             </span>
@@ -39,11 +39,11 @@ export function BottomBar() {
         Workspaces
       </Link>
       <Link to="/$team/tasks" params={params} className={ITEM}>
-        <Icon name="check" size={18} />
+        <Icon name="tasks" size={18} />
         Tasks
       </Link>
       <Link to="/$team/p" params={params} className={ITEM}>
-        <Icon name="git" size={18} />
+        <Icon name="project" size={18} />
         Projects
       </Link>
       {team.can("workspace.create") && (

@@ -9,6 +9,7 @@ import { perform } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
 import { Icon } from "@/kit/icon";
 import { Kbd } from "@/kit/kbd";
+import { Logo } from "@/kit/mark";
 import { Menu, MenuChoice, MenuItem, MenuLabel, MenuLine } from "@/kit/menu";
 import { lazy } from "@/kit/part";
 import { myInvitesQuery } from "@/people/api";
@@ -20,7 +21,7 @@ import { toastError } from "@/state/toasts";
 const Spent = lazy(() => import("./spent"));
 
 const NAV =
-  "rounded-sm px-1.5 py-1 text-fg2 hover:text-fg aria-[current=page]:font-medium aria-[current=page]:text-fg data-[status=active]:font-medium data-[status=active]:text-fg";
+  "control-h flex items-center gap-1.5 rounded-md px-2 text-fg2 hover:bg-bg2 hover:text-fg data-[status=active]:bg-bg3 data-[status=active]:font-medium data-[status=active]:text-fg";
 
 export function Header() {
   const team = useTeam();
@@ -28,16 +29,23 @@ export function Header() {
   const needs = useWaiting(team.slug);
   return (
     <header className="flex h-(--header-h) items-center gap-1.5 border-b border-hairline bg-bg1 px-3 md:px-4">
-      <Link to="/$team" params={params} className="mr-2 font-semibold" aria-label="Parawork home">
-        parawork
+      <Link
+        to="/$team"
+        params={params}
+        className="mr-2 flex items-center gap-2 rounded-sm font-semibold"
+        aria-label="Parawork home"
+      >
+        <Logo />
+        <span className="max-lg:sr-only">Parawork</span>
       </Link>
       <TeamMenu />
       <nav aria-label="Main" className="hidden items-center gap-1 md:flex">
         <Link to="/$team/inbox" params={params} className={NAV}>
+          <Icon name="inbox" className="max-lg:hidden" />
           Inbox
           {needs > 0 && (
             <>
-              <span aria-hidden className="ml-1.5 font-medium text-needs tabular-nums">
+              <span aria-hidden className="font-medium text-needs tabular-nums">
                 {needs}
               </span>
               <span className="sr-only">, {needs} waiting for you</span>
@@ -45,19 +53,24 @@ export function Header() {
           )}
         </Link>
         <Link to="/$team/w" params={params} className={NAV}>
+          <Icon name="workspaces" className="max-lg:hidden" />
           Workspaces
         </Link>
         <Link to="/$team/tasks" params={params} className={NAV}>
+          <Icon name="tasks" className="max-lg:hidden" />
           Tasks
         </Link>
         <Link to="/$team/p" params={params} className={NAV}>
+          <Icon name="project" className="max-lg:hidden" />
           Projects
         </Link>
         <Link to="/$team/machines" params={params} className={NAV}>
+          <Icon name="machine" className="max-lg:hidden" />
           Machines
         </Link>
         {team.can("costs.view") && (
           <Link to="/$team/usage" params={params} className={NAV}>
+            <Icon name="chart" className="max-lg:hidden" />
             Usage
           </Link>
         )}

@@ -72,7 +72,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         after: (
           <>
             <span className="hidden truncate text-meta text-fg3 sm:block">{s.word}</span>
-            <span className="font-mono text-[11px] text-fg3">{w.key}</span>
+            <span className="font-mono text-micro text-fg3">{w.key}</span>
           </>
         ),
         run: () => void navigate({ to: "/$team/w/$key", params: { ...params, key: w.key } }),

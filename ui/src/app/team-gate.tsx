@@ -4,6 +4,7 @@ import { Suspense, useEffect, useRef, useState } from "react";
 import type { Team } from "@/api/client";
 import { Button, buttonClass } from "@/kit/button";
 import { TextField } from "@/kit/field";
+import { Logo } from "@/kit/mark";
 import { lazy } from "@/kit/part";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { AuthenticatorApp } from "@/settings/security/app";
@@ -23,8 +24,11 @@ export default function TeamGate({ why }: { why: "suspended" | "second_factor" }
   const team = useTeam();
   useTitle(team.name);
   return (
-    <main className="mx-auto flex min-h-full w-full max-w-[620px] flex-col px-5 py-[8vh]">
-      <p className="mb-6 font-semibold">parawork</p>
+    <main className="mx-auto flex min-h-full w-full max-w-form flex-col px-5 py-[8vh]">
+      <p className="mb-6 flex items-center gap-2 font-semibold">
+        <Logo />
+        Parawork
+      </p>
       {why === "suspended" ? <Suspended team={team} /> : <SecondFactor team={team} />}
       <Elsewhere team={team} />
       <Prover />

@@ -29,7 +29,7 @@ export function FileHead({ file: f, onFold, onViewed, onAll, actions, floating }
   return (
     <div
       className={cx(
-        "flex min-h-9 items-center gap-2 px-2 font-sans text-[13px]",
+        "flex min-h-9 items-center gap-2 px-2 font-sans text-body",
         floating ? "bg-bg2" : "border-y border-hairline bg-bg2",
       )}
     >
@@ -43,7 +43,7 @@ export function FileHead({ file: f, onFold, onViewed, onAll, actions, floating }
         <Icon name={folded ? "chevronRight" : "chevronDown"} size={14} />
       </button>
       <Status file={c} />
-      <p className="min-w-0 flex-1 truncate font-mono text-[12px]" title={full}>
+      <p className="min-w-0 flex-1 truncate font-mono text-code" title={full}>
         {c.old_path && <span className="text-fg3">{visible(c.old_path)} → </span>}
         <span className="text-fg3">{visible(dir)}</span>
         <span className="text-fg">{visible(name)}</span>

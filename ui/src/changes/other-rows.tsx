@@ -49,7 +49,7 @@ export function GapRow({ gap, onOpen, actions }: GapProps) {
         </button>
       )}
       {h && (
-        <span className="min-w-0 flex-1 truncate font-mono text-[11px]">
+        <span className="min-w-0 flex-1 truncate font-mono text-micro">
           {gap.count === 0 && (
             <span className="px-1.5">{`@@ −${h.oldStart},${h.oldLines} +${h.newStart},${h.newLines}`}</span>
           )}

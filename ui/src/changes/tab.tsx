@@ -107,12 +107,12 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
           >
             {w.merged_at ? (
               <>
-                Merged into <span className="font-mono text-[12px]">{visible(w.base)}</span> {ago(w.merged_at, now)},
-                and nothing has changed since. New changes appear here.
+                Merged into <span className="font-mono text-code">{visible(w.base)}</span> {ago(w.merged_at, now)}, and
+                nothing has changed since. New changes appear here.
               </>
             ) : (
               <>
-                The branch is the same as <span className="font-mono text-[12px]">{visible(w.base)}</span>. Files appear
+                The branch is the same as <span className="font-mono text-code">{visible(w.base)}</span>. Files appear
                 here as the agent writes them.
               </>
             )}

@@ -136,7 +136,7 @@ function BranchRow({ branch: b, now }: { branch: Branch; now: number }) {
   ].filter(Boolean);
   return (
     <span className="flex min-w-0 items-baseline gap-2" title={b.subject}>
-      <span className="max-w-full shrink-0 truncate font-mono text-[12px]">{b.name}</span>
+      <span className="max-w-full shrink-0 truncate font-mono text-code">{b.name}</span>
       {notes.length > 0 && <span className="min-w-0 truncate text-meta text-fg3">{notes.join(", ")}</span>}
       <span className="ml-auto shrink-0 text-meta text-fg3">{b.commit_at ? age(b.commit_at, now) : ""}</span>
     </span>

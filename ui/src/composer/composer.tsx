@@ -101,7 +101,7 @@ export function Composer({ projects, first, focused }: Props) {
             }}
             onSelect={mention.onSelect}
             onKeyDown={onKey}
-            className={`field-sizing-content block max-h-[38vh] min-h-24 w-full resize-none bg-transparent px-3 py-2.5 leading-5 outline-none pointer-coarse:text-[16px] ${command ? "font-mono text-[12px]" : ""}`}
+            className={`field-sizing-content block max-h-[38vh] min-h-24 w-full resize-none bg-transparent px-3 py-2.5 leading-5 outline-none pointer-coarse:text-touch ${command ? "font-mono text-code" : ""}`}
           />
         </div>
         <MentionList list={mention.list} />
@@ -202,7 +202,7 @@ function Derived({ c }: { c: Composing }) {
   return (
     <span className="flex min-w-0 items-baseline gap-1.5 max-md:hidden">
       <span className="shrink-0">On branch</span>
-      <span className="truncate font-mono text-[12px] text-fg3">{c.branch ?? c.suggested}</span>
+      <span className="truncate font-mono text-code text-fg3">{c.branch ?? c.suggested}</span>
     </span>
   );
 }

@@ -18,7 +18,7 @@ export default function HomeComposer() {
           <h2 id="compose" className="mb-2 text-page font-semibold">
             What should be done?
           </h2>
-          <div className="flex flex-col rounded-md border border-hairline bg-bg1">
+          <div className="flex flex-col rounded-md bg-bg1 shadow-raised">
             <Composer projects={projects} first={first} focused={!isCoarse()} />
           </div>
         </section>

@@ -63,7 +63,7 @@ export function MentionList({ list }: { list: Suggestions<string> }) {
       label="Files of the branch"
       keyOf={(path) => path}
       className="-mt-1.5 max-h-44 shrink-0 border border-hairline"
-      row="min-h-6 truncate px-3 py-0.5 font-mono text-[12px] pointer-coarse:py-2.5"
+      row="min-h-6 truncate px-3 py-0.5 font-mono text-code pointer-coarse:py-2.5"
     >
       {visible}
     </SuggestionList>

@@ -80,7 +80,7 @@ function body(row: Row, session: string, now: number, toggle: (() => void) | und
       return <Edit row={row} toggle={toggle} />;
     case "question":
       return (
-        <div className="rounded-md border border-hairline bg-bg1 px-3 py-2">
+        <div className="panel px-3 py-2">
           <p className="flex items-center gap-2 text-meta text-fg2">
             <Shape kind={item.status === "running" ? "needs" : "done"} />
             {item.status === "running" ? "Asks" : "Asked"}
@@ -99,7 +99,7 @@ function body(row: Row, session: string, now: number, toggle: (() => void) | und
       );
     case "error":
       return (
-        <p className="flex gap-2 rounded-md border border-hairline bg-bg1 px-3 py-2 break-words">
+        <p className="flex gap-2 panel px-3 py-2 break-words">
           <span className="pt-1.5">
             <Shape kind={item.status === "retrying" ? "setup" : "failed"} />
           </span>
@@ -182,7 +182,7 @@ function Tool({ row, session, toggle }: { row: Row; session: string; toggle: (()
         <>
           <StatusShape item={item} />
           <span className="shrink-0 font-medium">{call ? toolWords(call.tool) : item.tool || "Tool"}</span>
-          <span className="min-w-0 flex-1 truncate font-mono text-[12px] text-fg2">{item.title}</span>
+          <span className="min-w-0 flex-1 truncate font-mono text-code text-fg2">{item.title}</span>
           {steps > 0 && <span className="shrink-0 text-meta text-fg3">{plural(steps, "step")}</span>}
           <Status item={item} />
           <Took item={item} />
@@ -248,7 +248,7 @@ function Edit({ row, toggle }: { row: Row; toggle: (() => void) | undefined }) {
             <>
               <StatusShape item={item} />
               <span className="shrink-0 font-medium">{item.status === "running" ? "Edits" : "Edited"}</span>
-              <span className="min-w-0 truncate font-mono text-[12px] text-fg2">{item.path}</span>
+              <span className="min-w-0 truncate font-mono text-code text-fg2">{item.path}</span>
               <Counts additions={item.added} deletions={item.removed} />
               <Status item={item} />
             </>
@@ -287,7 +287,7 @@ function Remark({ row, toggle }: { row: Row; toggle: (() => void) | undefined })
             className={cx(
               "min-w-0 text-fg2",
               toggle ? "truncate" : "break-words",
-              item.topic === "output" && "font-mono text-[12px]",
+              item.topic === "output" && "font-mono text-code",
             )}
           >
             {words}

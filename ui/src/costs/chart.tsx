@@ -111,7 +111,7 @@ export function BarChart({ label, series, bars, axis, value, open }: Props) {
           {lines.map((v) => (
             <g key={v}>
               <line x1={LEFT} x2={width} y1={y(v)} y2={y(v)} className="stroke-hairline" />
-              <text x={LEFT - 8} y={y(v) + 4} textAnchor="end" className="fill-fg2 text-[12px] tabular-nums">
+              <text x={LEFT - 8} y={y(v) + 4} textAnchor="end" className="fill-fg2 text-code tabular-nums">
                 {axis(v)}
               </text>
             </g>
@@ -146,7 +146,7 @@ export function BarChart({ label, series, bars, axis, value, open }: Props) {
               x={LEFT + (i + 0.5) * step}
               y={HEIGHT - 6}
               textAnchor="middle"
-              className="fill-fg2 text-[12px] tabular-nums"
+              className="fill-fg2 text-code tabular-nums"
             >
               {bars[i]!.short}
             </text>

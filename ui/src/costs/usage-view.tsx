@@ -52,7 +52,7 @@ export function UsageView({
             aria-label="Month"
             value={month}
             onChange={(e) => to(monthTo(e.target.value, thisMonth))}
-            className="control-h rounded-md border border-control bg-bg1 px-2 pointer-coarse:text-[16px]"
+            className="control-h rounded-md border border-control bg-bg1 px-2 pointer-coarse:text-touch"
           >
             {monthsUpTo(thisMonth, month).map((m) => (
               <option key={m} value={m}>
@@ -98,7 +98,7 @@ export function UsageView({
               {unknownWords(chart.data.totals.tokens_unknown)} An operator can set prices for these models.
             </p>
           )}
-          <section aria-label="Chart" className="rounded-md border border-hairline bg-bg1 p-3 md:p-4">
+          <section aria-label="Chart" className="panel p-3 md:p-4">
             <BarChart
               label={`Costs by ${time}, ${day ? dayLong(daySpan(day).from) : monthName(month)}`}
               series={["Sandboxes", "Models"]}

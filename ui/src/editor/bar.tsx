@@ -48,7 +48,7 @@ export function Bar({
         <Icon name={wide ? "sidebar" : "folder"} />
       </IconButton>
       {/* Where there is little room it is the name that is read, not the folders. */}
-      <h1 className="min-w-0 flex-1 truncate font-mono text-[12.5px]" title={visible(path)}>
+      <h1 className="min-w-0 flex-1 truncate font-mono text-code" title={visible(path)}>
         {wide && <span className="text-fg3">{visible(dir)}</span>}
         {visible(name)}
       </h1>

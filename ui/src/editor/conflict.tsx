@@ -74,7 +74,7 @@ function Side({ title, lines }: { title: string; lines: string[] }) {
     <div className="min-w-0">
       <p className="text-meta text-fg3">{title}</p>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
-      <pre tabIndex={0} className="max-h-40 overflow-auto rounded-sm bg-bg2 p-2 font-mono text-[12px]">
+      <pre tabIndex={0} className="max-h-40 overflow-auto rounded-sm bg-bg2 p-2 font-mono text-code">
         {lines.join("\n") || " "}
       </pre>
     </div>

@@ -220,8 +220,8 @@ function NoFile({ workspace: w, naming }: { workspace: Workspace; naming: boolea
     <div className="flex h-full min-h-0 flex-col">
       <NameForm start="" action="Open" onCancel={() => to({})} onName={(path) => to({ path })} />
       <Empty title="File path">
-        Enter its path relative to the workspace, such as <span className="font-mono text-[12px]">docs/notes.md</span>.
-        If the file does not exist, saving creates it.
+        Enter its path relative to the workspace, such as <span className="font-mono text-code">docs/notes.md</span>. If
+        the file does not exist, saving creates it.
       </Empty>
     </div>
   );

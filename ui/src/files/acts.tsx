@@ -99,7 +99,7 @@ export function useFileActs(workspace: string) {
           body: (
             <>
               <p>{error.message}</p>
-              <ul className="mt-1.5 font-mono text-[12px]">
+              <ul className="mt-1.5 font-mono text-code">
                 {named.map((f) => (
                   <li key={f}>{visible(f)}</li>
                 ))}

@@ -186,7 +186,7 @@ function FoundIn({ file, current, onOpen }: { file: Found; current: boolean; onO
           key={l.line}
           type="button"
           onClick={() => onOpen(file.path, `${l.line}:${l.text.startsWith("…") ? 1 : l.at + 1}`)}
-          className="flex min-h-6 w-full items-baseline gap-2 px-3 text-left font-mono text-[12px] -outline-offset-2 hover:bg-bg2 pointer-coarse:min-h-11"
+          className="flex min-h-6 w-full items-baseline gap-2 px-3 text-left font-mono text-code -outline-offset-2 hover:bg-bg2 pointer-coarse:min-h-11"
         >
           <span className="w-10 shrink-0 text-right text-fg3 tabular-nums">{l.line}</span>
           <span className="min-w-0 flex-1 truncate whitespace-pre">{shown(l)}</span>

@@ -27,7 +27,7 @@ export function Status({ file, className }: { file: { status: string }; classNam
   return (
     <span
       title={s.word}
-      className={cx("inline-block w-3 shrink-0 text-center font-mono text-[12px]", s.color, className)}
+      className={cx("inline-block w-3 shrink-0 text-center font-mono text-code", s.color, className)}
     >
       <span aria-hidden>{s.letter}</span>
       <span className="sr-only">{s.word}</span>

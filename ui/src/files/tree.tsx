@@ -162,7 +162,7 @@ export function FilterField({ ref, placeholder, value, onChange, onKeyDown }: Fi
         spellCheck={false}
         onChange={(e) => onChange(e.target.value)}
         onKeyDown={onKeyDown}
-        className="h-6 w-full rounded-sm bg-transparent pl-6 pointer-coarse:h-9 pointer-coarse:text-[16px]"
+        className="h-6 w-full rounded-sm bg-transparent pl-6 pointer-coarse:h-9 pointer-coarse:text-touch"
       />
     </div>
   );

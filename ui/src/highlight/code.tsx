@@ -31,7 +31,7 @@ export function CodeBlock({ language, text, label = "Code" }: { language: string
         tabIndex={0}
         role="region"
         aria-label={label}
-        className="max-h-[32rem] overflow-auto rounded-sm bg-bg2 px-2.5 py-2 font-mono text-[12px] leading-[18px] whitespace-pre text-fg"
+        className="max-h-[32rem] overflow-auto rounded-sm bg-bg2 px-2.5 py-2 font-mono text-code leading-[18px] whitespace-pre text-fg"
       >
         {shown.map((line, i) => (
           <span key={i}>
@@ -80,7 +80,7 @@ export function DiffBlock({ diff, cut }: { diff: string; cut: boolean }) {
         tabIndex={0}
         role="region"
         aria-label="Lines changed"
-        className="max-h-[32rem] overflow-auto rounded-sm border border-hairline py-1 font-mono text-[12px] leading-[18px]"
+        className="max-h-[32rem] overflow-auto rounded-sm border border-hairline py-1 font-mono text-code leading-[18px]"
       >
         {shown.map((line, i) => {
           const sign = line[0];

@@ -95,7 +95,7 @@ function inline(parts: readonly Inline[]): ReactNode {
         return <br key={i} />;
       case "code":
         return (
-          <code key={i} className="rounded-sm bg-bg3 px-1 font-mono text-[12px] break-words">
+          <code key={i} className="rounded-sm bg-bg3 px-1 font-mono text-code break-words">
             {p.text}
           </code>
         );

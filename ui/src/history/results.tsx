@@ -65,7 +65,7 @@ function Line({ hit }: { hit: Schemas["SearchHit"] }) {
   const chars = Array.from(hit.line);
   const part = (from: number, to?: number) => chars.slice(from, to).join("");
   return (
-    <span className="line-clamp-3 font-mono text-[12px] break-words whitespace-pre-wrap">
+    <span className="line-clamp-3 font-mono text-code break-words whitespace-pre-wrap">
       {part(0, hit.start)}
       <mark className="rounded-sm bg-needs/30 text-fg underline decoration-needs">{part(hit.start, hit.end)}</mark>
       {part(hit.end)}

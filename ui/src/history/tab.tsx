@@ -135,12 +135,12 @@ function Finder({ workspace: w, sessions, shown }: FinderProps) {
           className={cx(inputClass, "flex-1")}
         />
         <IconButton label="Match case" aria-pressed={caseSensitive} onClick={() => setCase((v) => !v)}>
-          <span aria-hidden className="text-[11px]">
+          <span aria-hidden className="text-micro">
             Aa
           </span>
         </IconButton>
         <IconButton label="Regular expression" aria-pressed={regex} onClick={() => setRegex((v) => !v)}>
-          <span aria-hidden className="font-mono text-[11px]">
+          <span aria-hidden className="font-mono text-micro">
             .*
           </span>
         </IconButton>

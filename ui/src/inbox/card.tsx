@@ -41,7 +41,7 @@ export function InboxCard({ item: i, now, selected, keys, onSelect, onOpen, mark
         <Link {...to} className="min-w-0 truncate text-body font-medium text-fg hover:underline">
           {i.workspace_name}
         </Link>
-        <span className="font-mono text-[11px]">{i.workspace_key}</span>
+        <span className="font-mono text-micro">{i.workspace_key}</span>
         <span className="min-w-0 truncate">{i.project_name}</span>
         <span title={exact(i.since)} className="ml-auto whitespace-nowrap">
           {ago(i.since, now)}

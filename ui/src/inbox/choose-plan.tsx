@@ -23,7 +23,7 @@ export function ChoosePlan() {
   const offers = ask ? plansToChoose(plans.data) : [];
   if (offers.length === 0) return null;
   return (
-    <section aria-labelledby="choose-plan" className="mb-5 rounded-md border border-hairline bg-bg1 p-3">
+    <section aria-labelledby="choose-plan" className="mb-5 panel p-3">
       <h2 id="choose-plan" className="font-medium">
         How much may people use?
       </h2>

@@ -18,7 +18,7 @@ export function DetailView({ words: detail, code }: { words: Words; code: boolea
         aria-label="What it is about"
         className={cx(
           "mt-1 overflow-auto rounded-sm break-words whitespace-pre-wrap",
-          code ? "bg-bg3 px-2 py-1 text-[12px] leading-[18px]" : "font-sans text-fg2",
+          code ? "bg-bg3 px-2 py-1 text-code leading-[18px]" : "font-sans text-fg2",
           open ? "max-h-[40vh]" : "max-h-24",
         )}
       >

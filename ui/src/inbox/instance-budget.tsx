@@ -24,7 +24,7 @@ export function InstanceBudget() {
   }).data;
   if (!notice || notice.id === dismissed) return null;
   return (
-    <section aria-labelledby="instance-budget" className="mb-5 rounded-md border border-hairline bg-bg1 p-3">
+    <section aria-labelledby="instance-budget" className="mb-5 panel p-3">
       <h2 id="instance-budget" className="font-medium">
         {notice.percent >= 100
           ? "This server has used its budget for this month"

@@ -60,7 +60,7 @@ export function QuestionCard({ question: q, team, agent, via, keys, may, onDone,
               <span className="font-medium">
                 {words.before}
                 {words.code && (
-                  <code className="rounded-sm bg-bg3 px-1 py-0.5 text-[12px] break-words box-decoration-clone">
+                  <code className="rounded-sm bg-bg3 px-1 py-0.5 text-code break-words box-decoration-clone">
                     {visible(words.code)}
                   </code>
                 )}

@@ -6,14 +6,14 @@ type Look = "primary" | "plain" | "quiet" | "danger";
 
 const LOOKS: Record<Look, string> = {
   primary: "bg-fill text-white font-medium border border-transparent hover:bg-fill-hover",
-  plain: "border border-control text-fg hover:bg-bg2",
+  plain: "bg-bg3 text-fg border border-transparent hover:bg-bg4",
   quiet: "border border-transparent text-fg2 hover:bg-bg2 hover:text-fg",
-  danger: "border border-failed text-failed hover:bg-bg2",
+  danger: "bg-del-bg text-del border border-transparent hover:bg-del-mark",
 };
 
 const BASE =
   "control-h inline-flex shrink-0 items-center justify-center gap-1.5 rounded-md px-2.5 whitespace-nowrap select-none " +
-  "disabled:opacity-55 disabled:pointer-events-none aria-disabled:opacity-55 transition-colors duration-100";
+  "disabled:opacity-55 disabled:pointer-events-none aria-disabled:opacity-55 transition-colors duration-100 active:translate-y-px";
 
 interface Props extends ComponentProps<"button"> {
   look?: Look;

@@ -3,10 +3,10 @@ import { type ReactNode, useState } from "react";
 import { cx } from "./cx";
 import { Icon } from "./icon";
 
-/** How a chip looks: what is chosen, in a small outline. */
+/** How a chip looks: what is chosen, on a small layer of its own. */
 export const chipClass =
-  "inline-flex min-h-6 max-w-full items-center gap-1.5 rounded-full border border-hairline bg-bg1 px-2.5 py-0.5 text-meta " +
-  "text-fg2 hover:bg-bg2 hover:text-fg disabled:opacity-55 aria-expanded:bg-bg3 aria-expanded:text-fg pointer-coarse:min-h-9";
+  "inline-flex min-h-6 max-w-full items-center gap-1.5 rounded-full border border-transparent bg-bg3 px-2.5 py-0.5 text-meta " +
+  "text-fg2 hover:bg-bg4 hover:text-fg disabled:opacity-55 aria-expanded:bg-bg4 aria-expanded:text-fg pointer-coarse:min-h-9";
 
 interface Props {
   /** What is chosen here; read out before what is chosen. */

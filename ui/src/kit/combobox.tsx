@@ -130,7 +130,7 @@ export function Combobox({
               else return;
               e.preventDefault();
             }}
-            className="h-9 shrink-0 border-b border-hairline bg-transparent px-3 outline-none pointer-coarse:text-[16px]"
+            className="h-9 shrink-0 border-b border-hairline bg-transparent px-3 outline-none pointer-coarse:text-touch"
           />
           <div
             ref={list}

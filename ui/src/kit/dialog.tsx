@@ -31,7 +31,7 @@ export function Dialog({ open, onClose, title, about, children, wide }: Props) {
         >
           <header className="flex items-start gap-3 px-4 pt-3 md:px-5 md:pt-4">
             <div className="min-w-0 flex-1">
-              <Radix.Title className="text-page font-semibold break-words">{title}</Radix.Title>
+              <Radix.Title className="text-title font-semibold break-words">{title}</Radix.Title>
               {about && <Radix.Description className="text-fg2">{about}</Radix.Description>}
             </div>
             <Radix.Close asChild>
@@ -82,7 +82,7 @@ export function DialogBody({
 
 export function DialogFoot({ children }: { children: ReactNode }) {
   return (
-    <footer className="flex flex-wrap items-center justify-end gap-2 border-t border-hairline px-4 py-3 pb-[max(12px,env(safe-area-inset-bottom))] md:px-5">
+    <footer className="flex flex-wrap items-center justify-end gap-2 px-4 pt-2 pb-[max(--spacing(4),env(safe-area-inset-bottom))] md:px-5">
       {children}
     </footer>
   );

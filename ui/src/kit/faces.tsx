@@ -23,7 +23,7 @@ export function Faces({ people, most = 4, label }: { people: Face[]; most?: numb
           <span
             key={p.userId}
             className={cx(
-              "-ml-1 grid size-5 place-items-center rounded-full border bg-bg3 text-[9px] font-semibold text-fg first:ml-0",
+              "-ml-1 grid size-5 place-items-center rounded-full border bg-bg3 text-micro font-semibold text-fg first:ml-0",
               p.lit ? "border-accent" : "border-bg1",
             )}
           >

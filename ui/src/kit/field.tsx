@@ -2,7 +2,7 @@ import { type ComponentProps, type ReactNode, useId } from "react";
 import { cx } from "./cx";
 
 export const inputClass =
-  "control-h w-full min-w-0 rounded-md border border-control bg-bg1 px-2.5 text-fg disabled:opacity-60 aria-invalid:border-failed pointer-coarse:text-[16px]";
+  "control-h w-full min-w-0 rounded-md border border-control bg-bg1 px-2.5 text-fg -outline-offset-1 hover:border-fg3 disabled:opacity-60 aria-invalid:border-failed pointer-coarse:text-touch";
 
 interface FieldProps {
   label: ReactNode;
@@ -52,7 +52,7 @@ interface TextProps extends Omit<ComponentProps<"input">, "children"> {
 export function TextField({ label, hint, error, aside, mono, className, fieldClass, ...rest }: TextProps) {
   return (
     <Field label={label} hint={hint} error={error} aside={aside} className={fieldClass}>
-      {(ids) => <input {...ids} {...rest} className={cx(inputClass, mono && "font-mono text-[12px]", className)} />}
+      {(ids) => <input {...ids} {...rest} className={cx(inputClass, mono && "font-mono text-code", className)} />}
     </Field>
   );
 }
@@ -73,7 +73,7 @@ export function TextArea({ label, hint, error, aside, mono, className, rows = 3,
           {...ids}
           rows={rows}
           {...rest}
-          className={cx(inputClass, "h-auto resize-y py-1.5 leading-5", mono && "font-mono text-[12px]", className)}
+          className={cx(inputClass, "h-auto resize-y py-1.5 leading-5", mono && "font-mono text-code", className)}
         />
       )}
     </Field>
@@ -88,7 +88,7 @@ export function Check({
 }: ComponentProps<"input"> & { label: ReactNode; hint?: ReactNode }) {
   return (
     <label className={cx("flex min-h-6 items-start gap-2 py-0.5", className)}>
-      <input type="checkbox" {...rest} className="mt-[3px] size-3.5 shrink-0 accent-fill" />
+      <input type="checkbox" {...rest} className="mt-[calc((1lh-(--spacing(3.5)))/2)] size-3.5 shrink-0 accent-fill" />
       <span className="min-w-0">
         {label}
         {hint && <span className="block text-meta text-fg3">{hint}</span>}
@@ -170,14 +170,14 @@ export function Segmented<T extends string>({
   options: readonly (readonly [T, ReactNode])[];
 }) {
   return (
-    <div role="group" aria-label={label} className="inline-flex overflow-hidden rounded-md border border-control">
+    <div role="group" aria-label={label} className="inline-flex gap-0.5 rounded-md bg-bg3 p-0.5">
       {options.map(([v, text]) => (
         <button
           key={v}
           type="button"
           aria-pressed={v === value}
           onClick={() => onChange(v)}
-          className="control-h border-l border-control px-2.5 text-fg2 -outline-offset-2 first:border-l-0 hover:bg-bg2 aria-pressed:bg-bg3 aria-pressed:text-fg"
+          className="h-[calc(var(--control-h)-4px)] rounded-sm px-2.5 text-fg2 hover:text-fg aria-pressed:bg-bg1 aria-pressed:font-medium aria-pressed:text-fg aria-pressed:shadow-raised forced-colors:aria-pressed:underline"
         >
           {text}
         </button>

@@ -26,7 +26,7 @@ export function FindDialog({ title, label, placeholder, value, onChange, onClose
         <Radix.Overlay className="fade-in fixed inset-0 z-40 bg-(--scrim)" />
         <Radix.Content
           aria-describedby={undefined}
-          className="rise-in fixed inset-x-2 top-2 z-50 mx-auto max-w-[640px] overflow-hidden rounded-md bg-bg1 shadow-float outline-none md:top-[12vh]"
+          className="rise-in fixed inset-x-2 top-2 z-50 mx-auto max-w-form overflow-hidden rounded-md bg-bg1 shadow-float outline-none md:top-[12vh]"
         >
           <Radix.Title className="sr-only">{title}</Radix.Title>
           <Command label={label} shouldFilter={false} loop className="flex max-h-[min(70vh,520px)] flex-col">
@@ -36,7 +36,7 @@ export function FindDialog({ title, label, placeholder, value, onChange, onClose
                 value={value}
                 onValueChange={onChange}
                 placeholder={placeholder}
-                className="h-11 min-w-0 flex-1 bg-transparent outline-none pointer-coarse:text-[16px]"
+                className="h-11 min-w-0 flex-1 bg-transparent outline-none pointer-coarse:text-touch"
               />
               <Kbd keys="Esc" />
             </div>

@@ -15,7 +15,7 @@ export function Kbd({ keys, onFill, className, spoken }: Props) {
     <kbd
       aria-hidden={spoken ? undefined : true}
       className={cx(
-        "rounded-sm border px-1 text-[11px] leading-4 whitespace-nowrap pointer-coarse:hidden",
+        "rounded-sm border px-1 text-micro leading-4 whitespace-nowrap pointer-coarse:hidden",
         onFill ? "border-white/40 text-white" : "border-hairline bg-bg2 text-fg2",
         className,
       )}

@@ -1,5 +1,25 @@
 import { cx } from "./cx";
 
+/** The product's mark, in the colour of the text around it: lanes that run side by side and come back as one. */
+export function Logo({ size = 18 }: { size?: number }) {
+  return (
+    <svg
+      aria-hidden
+      width={size}
+      height={size}
+      viewBox="0 0 16 16"
+      fill="none"
+      stroke="currentColor"
+      strokeWidth="2"
+      strokeLinecap="round"
+      strokeLinejoin="round"
+      className="shrink-0"
+    >
+      <path d="M3 14V3h6a4 4 0 0 1 0 8H7M7 7h2" />
+    </svg>
+  );
+}
+
 /** States, each with a shape, a word and a colour; the shapes are distinct without colour. */
 export type MarkKind = "needs" | "failed" | "review" | "running" | "setup" | "idle" | "done" | "merged" | "stopped";
 

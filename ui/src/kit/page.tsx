@@ -14,7 +14,7 @@ export function Page({
 }) {
   return (
     <div className="h-full overflow-y-auto">
-      <div className="mx-auto max-w-[960px] px-4 py-5 md:px-6">
+      <div className="mx-auto max-w-page px-4 py-5 md:px-6">
         <header className="mb-4 flex flex-wrap items-start gap-x-4 gap-y-2">
           <div className={about ? "min-w-0 flex-1 basis-64" : "min-w-0 flex-1"}>
             <h1 className="text-page font-semibold">{title}</h1>

@@ -1,6 +1,7 @@
 import { type ErrorComponentProps, Link, useRouter } from "@tanstack/react-router";
 import { ApiError } from "@/api/problem";
 import { buttonClass } from "./button";
+import { Logo } from "./mark";
 import { Empty, Failure } from "./states";
 
 /** No such page, or not yours to see: both look the same. For use inside a page's frame. */
@@ -55,8 +56,13 @@ export function CrashPage({ error, reset }: ErrorComponentProps) {
 /** The frame of pages outside the app: one column, the name above it. */
 export function PlainPage({ title, children }: { title: string; children: React.ReactNode }) {
   return (
-    <main className="mx-auto flex min-h-full w-full max-w-[400px] flex-col px-5 py-[12vh]">
-      <p className="mb-6 font-semibold">parawork</p>
+    <main className="mx-auto flex min-h-full w-full max-w-sign-in flex-col px-5 py-[14vh] short:py-8">
+      <p className="mb-8 flex items-center gap-2.5 text-title font-semibold">
+        <span className="grid size-8 place-items-center rounded-md bg-fill text-white">
+          <Logo size={20} />
+        </span>
+        Parawork
+      </p>
       <h1 className="mb-4 text-figure font-semibold">{title}</h1>
       {children}
     </main>

@@ -41,7 +41,7 @@ export function Failure({
 }) {
   const shown = tell(error);
   return (
-    <div role="alert" className={cx("max-w-xl rounded-md border border-hairline bg-bg1 p-3", className)}>
+    <div role="alert" className={cx("max-w-xl panel p-3", className)}>
       <p className="flex items-baseline gap-2 font-medium">
         <span aria-hidden className="text-failed">
           ▲
@@ -73,7 +73,7 @@ export function FormError({ error }: { error: unknown }) {
 
 function RequestId({ id }: { id: string }) {
   if (!id) return null;
-  return <p className="mt-1 font-mono text-[11px] text-fg3 select-all">request {id}</p>;
+  return <p className="mt-1 font-mono text-micro text-fg3 select-all">request {id}</p>;
 }
 
 /** Somebody else's words, such as git's. */
@@ -85,7 +85,7 @@ export function Output({ text, className }: { text: string; className?: string }
       role="region"
       aria-label="Output"
       className={cx(
-        "mt-2 max-h-48 overflow-auto rounded-sm bg-bg2 px-2 py-1.5 text-[12px] leading-[18px] break-words whitespace-pre-wrap text-fg",
+        "mt-2 max-h-48 overflow-auto rounded-sm bg-bg2 px-2 py-1.5 text-code leading-[18px] break-words whitespace-pre-wrap text-fg",
         className,
       )}
     >
@@ -124,8 +124,8 @@ export function Busy({ children }: { children: ReactNode }) {
 /** Monospace text with a copy button. */
 export function CopyLine({ text, label }: { text: string; label: string }) {
   return (
-    <div className="flex items-center gap-1 rounded-md border border-hairline bg-bg2 pl-2.5">
-      <code className="min-w-0 flex-1 py-1 text-[12px] break-words whitespace-pre-wrap select-all">{text}</code>
+    <div className="flex items-center gap-1 rounded-md bg-bg2 pl-2.5">
+      <code className="min-w-0 flex-1 py-1 text-code break-words whitespace-pre-wrap select-all">{text}</code>
       <button
         type="button"
         aria-label={`Copy ${label}`}

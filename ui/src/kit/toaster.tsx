@@ -30,7 +30,7 @@ export function Toaster() {
               <Radix.Title className="font-medium break-words">{t.title}</Radix.Title>
               {t.text && <Radix.Description className="break-words text-fg2">{t.text}</Radix.Description>}
               {t.output && <Output text={t.output} className="max-h-32" />}
-              {t.requestId && <p className="mt-1 font-mono text-[11px] text-fg3 select-all">request {t.requestId}</p>}
+              {t.requestId && <p className="mt-1 font-mono text-micro text-fg3 select-all">request {t.requestId}</p>}
             </div>
             <Radix.Close asChild>
               <IconButton label="Dismiss" className={cx("-mt-1 -mr-1")}>

@@ -10,7 +10,7 @@ export function Danger({ short, className }: { short?: boolean; className?: stri
     <strong
       title={`DANGEROUS: ${DANGER}`}
       className={cx(
-        "shrink-0 rounded-sm border border-failed px-1 text-[11px] leading-4 font-semibold whitespace-nowrap text-failed",
+        "shrink-0 rounded-sm border border-failed px-1 text-micro leading-4 font-semibold whitespace-nowrap text-failed",
         className,
       )}
     >

@@ -48,7 +48,7 @@ function Open({ machine: m }: { machine: Machine }) {
   const s = machineStands(m, now);
   return (
     <div className="h-full overflow-y-auto">
-      <div className="mx-auto flex max-w-[960px] flex-col gap-7 px-4 py-5 md:px-6">
+      <div className="mx-auto flex max-w-page flex-col gap-7 px-4 py-5 md:px-6">
         <header>
           <Link to="/$team/machines" params={{ team: team.slug }} className={buttonClass("quiet", "mb-1 -ml-2.5")}>
             <Icon name="arrowLeft" size={14} />
@@ -190,7 +190,7 @@ function Folders({ machine: m }: { machine: Machine }) {
           {folders.map((f) => (
             <li key={f.path} className="flex flex-wrap items-baseline gap-x-3 py-1.5">
               <Icon name={f.git ? "git" : "folder"} size={14} className="translate-y-0.5 self-start text-fg3" />
-              <span className="min-w-0 flex-1 font-mono text-[12px] break-all">{visible(f.path)}</span>
+              <span className="min-w-0 flex-1 font-mono text-code break-all">{visible(f.path)}</span>
               <span className="text-meta text-fg3">
                 {[
                   f.git ? `git${f.branch ? `, ${visible(f.branch)}` : ""}` : "no repository",
@@ -224,7 +224,7 @@ function Workspaces({ machine: m }: { machine: Machine }) {
               >
                 {w.name}
               </Link>
-              <span className="font-mono text-[11px] text-fg3">{w.key}</span>
+              <span className="font-mono text-micro text-fg3">{w.key}</span>
               <span className="text-meta text-fg3">{w.state.replaceAll("_", " ")}</span>
             </li>
           ))}

@@ -44,7 +44,7 @@ export function Attached({ commit }: { commit: string }) {
     <p className="flex flex-wrap items-baseline gap-x-3 text-fg2">
       <Mark kind="merged" word={`The report is attached to ${short(commit)}`} />
       <span>
-        <code className="font-mono text-[12px]">git log --notes=parawork</code> shows it in the repository.
+        <code className="font-mono text-code">git log --notes=parawork</code> shows it in the repository.
       </span>
     </p>
   );

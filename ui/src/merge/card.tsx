@@ -19,14 +19,14 @@ interface Props {
 export function MergeCard({ title, aside, className, children }: Props) {
   const id = useId();
   return (
-    <section aria-labelledby={id} className={cx("rounded-md border border-hairline bg-bg1", className)}>
-      <header className="flex min-h-10 flex-wrap items-center justify-between gap-x-3 gap-y-1 border-b border-hairline px-3 py-1.5">
+    <section aria-labelledby={id} className={cx("panel", className)}>
+      <header className="flex flex-wrap items-center justify-between gap-x-3 gap-y-1 px-4 pt-3">
         <h2 id={id} className="font-semibold">
           {title}
         </h2>
         {aside && <div className="flex flex-wrap items-center gap-2 text-fg2">{aside}</div>}
       </header>
-      <div className="flex flex-col gap-3 p-3">{children}</div>
+      <div className="flex flex-col gap-3 px-4 pt-1 pb-4">{children}</div>
     </section>
   );
 }

@@ -115,7 +115,7 @@ function RunOutput({ run, going }: { run: CheckRun; going: boolean }) {
     return <Failure what="The output could not be loaded." error={output.error} retry={() => void output.refetch()} />;
   return (
     <div>
-      <p className="font-mono text-[12px] break-all whitespace-pre-wrap text-fg3">{run.command}</p>
+      <p className="font-mono text-code break-all whitespace-pre-wrap text-fg3">{run.command}</p>
       <Output text={output.data || "No output."} className="max-h-96 font-mono" />
       {run.truncated && <p className="text-meta text-fg3">The beginning is truncated.</p>}
     </div>

@@ -19,7 +19,7 @@ export function Conflicts({ conflicts, ours, theirs }: Props) {
           {c.hunks?.length ? (
             <details className="group">
               <summary className="flex cursor-pointer flex-wrap items-baseline gap-x-3 px-3 py-1.5 hover:bg-bg2">
-                <span className="min-w-0 flex-1 font-mono text-[12px] break-all">{visible(c.path)}</span>
+                <span className="min-w-0 flex-1 font-mono text-code break-all">{visible(c.path)}</span>
                 <span className="text-meta text-fg3">{plural(c.hunks.length + (c.more_hunks ?? 0), "place")}</span>
               </summary>
               {c.hunks.map((h) => (
@@ -34,7 +34,7 @@ export function Conflicts({ conflicts, ours, theirs }: Props) {
             </details>
           ) : (
             <p className="flex flex-wrap items-baseline gap-x-3 px-3 py-1.5">
-              <span className="min-w-0 flex-1 font-mono text-[12px] break-all">{visible(c.path)}</span>
+              <span className="min-w-0 flex-1 font-mono text-code break-all">{visible(c.path)}</span>
               <span className="text-meta text-fg3">{words(c, ours, theirs)}</span>
             </p>
           )}
@@ -52,11 +52,11 @@ function words(c: Conflict, ours: string, theirs: string): string {
 function Side({ name, text }: { name: string; text: string }) {
   return (
     <figure className="min-w-0 bg-bg1">
-      <figcaption className="px-3 pt-1.5 font-mono text-[11px] text-fg3">{name}</figcaption>
+      <figcaption className="px-3 pt-1.5 font-mono text-micro text-fg3">{name}</figcaption>
       <pre
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
-        className="max-h-60 overflow-auto px-3 pt-0.5 pb-2 font-mono text-[12px] leading-[18px]"
+        className="max-h-60 overflow-auto px-3 pt-0.5 pb-2 font-mono text-code leading-[18px]"
       >
         {text || <span className="text-fg3">(nothing)</span>}
       </pre>

@@ -26,7 +26,7 @@ export function GitWork({ workspace: w }: { workspace: Workspace }) {
 export function GitWorkList({ work, project, here }: { work: Work[]; project: string; here?: string | undefined }) {
   if (work.length === 0) return null;
   return (
-    <section aria-label="Git operations" className="rounded-md border border-hairline bg-bg2 px-3 py-2">
+    <section aria-label="Git operations" className="rounded-md bg-bg2 px-3 py-2">
       <ul className="flex flex-col gap-2">
         {work.map((k) => (
           <Row key={k.id} work={k} project={project} here={here} />
@@ -58,7 +58,7 @@ function Row({ work: k, project, here }: { work: Work; project: string; here: st
         {k.workspace && k.workspace.id !== here && (
           <span className="text-fg2">
             {" "}
-            for <span className="font-mono text-[12px]">{k.workspace.key}</span>
+            for <span className="font-mono text-code">{k.workspace.key}</span>
           </span>
         )}
         <span className="text-meta text-fg3">
@@ -66,9 +66,7 @@ function Row({ work: k, project, here }: { work: Work; project: string; here: st
           {k.by_name ? `${k.by_name}, ` : ""}
           {ago(k.started_at ?? k.at, now)}
         </span>
-        {k.progress && !k.waiting && (
-          <span className="block truncate font-mono text-[12px] text-fg2">{k.progress}</span>
-        )}
+        {k.progress && !k.waiting && <span className="block truncate font-mono text-code text-fg2">{k.progress}</span>}
       </span>
       {team.can("workspace.edit") && (
         <Button

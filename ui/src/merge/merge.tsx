@@ -197,14 +197,14 @@ function Outlook({ workspace: w, commits, query, plan }: OutlookProps) {
     <div role="group" aria-label="Preview" aria-live="polite" className="flex flex-col gap-1.5">
       {plan.up_to_date ? (
         <p className="text-fg2">
-          Nothing to merge: <span className="font-mono text-[12px]">{plan.base}</span> has every commit of this branch.
+          Nothing to merge: <span className="font-mono text-code">{plan.base}</span> has every commit of this branch.
         </p>
       ) : plan.conflicts.length > 0 ? (
         <>
           <Mark kind="failed" word={`${plural(plan.conflicts.length, "file")} in conflict`} />
           <Conflicts conflicts={plan.conflicts} ours={plan.base} theirs={w.branch} />
           <p className="text-fg2">
-            Nothing was changed. Update the branch from <span className="font-mono text-[12px]">{plan.base}</span> first
+            Nothing was changed. Update the branch from <span className="font-mono text-code">{plan.base}</span> first
             and resolve the conflicts there, yourself or with an agent. Then merge.
           </p>
         </>
@@ -274,7 +274,7 @@ function Next({
           {result && `${plural(result.commits, "commit")}, ${plural(result.files, "file")}. `}
           {commit && (
             <>
-              The merge is <span className="font-mono text-[12px]">{short(commit)}</span>.{" "}
+              The merge is <span className="font-mono text-code">{short(commit)}</span>.{" "}
             </>
           )}
           Other workspaces show that {s.base} changed and can be updated from it.

@@ -73,7 +73,7 @@ export function OpenConflicts({ workspace: w, stamp }: { workspace: Workspace; s
         {all.items.map((one) => (
           <li key={one.path} className="flex flex-col gap-2 px-3 py-2">
             <div className="flex flex-wrap items-baseline gap-x-4 gap-y-1">
-              <span className="min-w-0 flex-1 basis-48 font-mono text-[12px] break-all">{visible(one.path)}</span>
+              <span className="min-w-0 flex-1 basis-48 font-mono text-code break-all">{visible(one.path)}</span>
               <State one={one} all={all} />
               <Ways workspace={w} one={one} />
             </div>
@@ -195,7 +195,7 @@ function Sides({ workspace, one, all }: { workspace: Workspace; one: One; all: O
         ] as const
       ).map(([which, name, side]) => (
         <div key={which} className="min-w-0 bg-bg1 px-3 py-2">
-          <p className="font-mono text-[11px] break-all text-fg3">{name}</p>
+          <p className="font-mono text-micro break-all text-fg3">{name}</p>
           <p className="break-words">{did(one, side)}</p>
           {side && side.type !== "symlink" && side.type !== "submodule" && isPicture(side.path) && (
             <Shown

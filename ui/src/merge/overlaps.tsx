@@ -25,10 +25,10 @@ export default function OverlapsCard({ workspace: w }: CardProps) {
         {(w.overlaps ?? []).map((o) => (
           <li key={o.id}>
             <Link to="/$team/w/$key" params={{ team: team.slug, key: o.key }} className="text-accent underline">
-              <span className="font-mono text-[12px]">{o.key}</span> {o.name}
+              <span className="font-mono text-code">{o.key}</span> {o.name}
             </Link>{" "}
             <span className="text-fg2">in {plural(o.files, "file")}</span>
-            <ul className="ml-4 font-mono text-[12px] break-all text-fg2">
+            <ul className="ml-4 font-mono text-code break-all text-fg2">
               {mine
                 .find((m) => m.first.id === o.id || m.second.id === o.id)
                 ?.files.slice(0, 10)
@@ -47,7 +47,7 @@ export default function OverlapsCard({ workspace: w }: CardProps) {
           {order.map((o, i) => (
             <span key={o.id}>
               {i > 0 && ", "}
-              <span className={o.id === w.id ? "font-mono text-[12px] font-semibold" : "font-mono text-[12px]"}>
+              <span className={o.id === w.id ? "font-mono text-code font-semibold" : "font-mono text-code"}>
                 {o.key}
               </span>
               {o.overlaps > 0 && <span className="text-meta"> (must resolve)</span>}

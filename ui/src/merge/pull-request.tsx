@@ -89,7 +89,7 @@ function Opening({
   );
 }
 
-const Where = ({ text }: { text: string }) => <span className="font-mono text-[12px] break-all">{visible(text)}</span>;
+const Where = ({ text }: { text: string }) => <span className="font-mono text-code break-all">{visible(text)}</span>;
 
 function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRequest; another?: () => void }) {
   const team = useTeam();

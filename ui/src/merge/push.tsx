@@ -52,7 +52,7 @@ export default function PushCard({ workspace: w }: CardProps) {
     if (yes) push.mutate({ what: "branch", force: true });
   };
   return (
-    <MergeCard title="Push" aside={<span className="font-mono text-[12px] break-all">{visible(s.remote)}</span>}>
+    <MergeCard title="Push" aside={<span className="font-mono text-code break-all">{visible(s.remote)}</span>}>
       <div className="flex flex-wrap items-end gap-3">
         <TextField
           label="Remote branch"

@@ -204,5 +204,5 @@ function Line({ at, children }: { at: number; children: React.ReactNode }) {
 }
 
 function Code({ children }: { children: string }) {
-  return <code className="font-mono text-[12px] break-all whitespace-pre-wrap">{visible(children.slice(0, 500))}</code>;
+  return <code className="font-mono text-code break-all whitespace-pre-wrap">{visible(children.slice(0, 500))}</code>;
 }

@@ -48,11 +48,11 @@ export default function StandingCard({ workspace: w }: CardProps) {
       {s && (
         <dl className="grid gap-x-4 gap-y-1 md:grid-cols-[auto_1fr] [&>dd]:min-w-0 [&>dd]:break-words max-md:[&>dd]:mb-1 [&>dt]:min-w-0 [&>dt]:break-words [&>dt]:text-fg2">
           <dt>
-            <span className="font-mono text-[12px]">{w.branch}</span>
+            <span className="font-mono text-code">{w.branch}</span>
           </dt>
           <dd>{w.branch && !s.head ? "no longer exists" : ahead(s.ahead, s.merged, s.base)}</dd>
           <dt>
-            <span className="font-mono text-[12px]">{s.base}</span>
+            <span className="font-mono text-code">{s.base}</span>
           </dt>
           <dd>
             {!s.base_commit

@@ -165,7 +165,7 @@ function Paths({ title, paths }: { title: string; paths: string[] }) {
       <ul
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a list that scrolls must be reachable by keyboard
         tabIndex={0}
-        className="mt-1 max-h-40 overflow-y-auto rounded-sm bg-bg2 px-2 py-1 font-mono text-[12px] break-all"
+        className="mt-1 max-h-40 overflow-y-auto rounded-sm bg-bg2 px-2 py-1 font-mono text-code break-all"
       >
         {paths.map((p) => (
           <li key={p}>{visible(p)}</li>

@@ -39,7 +39,7 @@ export function BuildLog({ id, live, onEnd }: { id: string; live: boolean; onEnd
         tabIndex={0}
         role="region"
         aria-label="Build log"
-        className="mt-2 max-h-80 overflow-auto rounded-sm bg-bg2 px-2 py-1.5 text-[12px] leading-[18px] break-words whitespace-pre-wrap text-fg"
+        className="mt-2 max-h-80 overflow-auto rounded-sm bg-bg2 px-2 py-1.5 text-code leading-[18px] break-words whitespace-pre-wrap text-fg"
       >
         {text || (failed ? "" : "No output yet.")}
       </pre>

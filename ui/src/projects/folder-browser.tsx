@@ -39,7 +39,7 @@ export function FolderBrowser({ value, onChange, error }: Props) {
     return <Failure what="The folders could not be loaded." error={folder.error} retry={() => void folder.refetch()} />;
   if (data && data.roots.length === 0)
     return (
-      <p className="rounded-md border border-hairline bg-bg2 px-3 py-2 text-fg2">
+      <p className="rounded-md bg-bg2 px-3 py-2 text-fg2">
         No folders are allowed yet. An operator lists them in <code>config.json</code> under{" "}
         <code>projects.allowedRoots</code> and restarts it.
       </p>
@@ -73,7 +73,7 @@ export function FolderBrowser({ value, onChange, error }: Props) {
       <div className="mb-1 flex items-baseline justify-between">
         <span className="font-medium">Folder</span>
         {value && (
-          <span className="ml-3 min-w-0 truncate font-mono text-[11px] text-fg2" title={value}>
+          <span className="ml-3 min-w-0 truncate font-mono text-micro text-fg2" title={value}>
             {visible(value)}
           </span>
         )}
@@ -130,7 +130,7 @@ export function FolderBrowser({ value, onChange, error }: Props) {
                 />
                 <span className="min-w-0 flex-1 truncate">
                   {visible(entry.name)}
-                  {searching && <span className="ml-2 font-mono text-[11px] text-fg3">{visible(entry.path)}</span>}
+                  {searching && <span className="ml-2 font-mono text-micro text-fg3">{visible(entry.path)}</span>}
                 </span>
                 {entry.git ? (
                   <span className="text-meta text-fg2">git</span>

@@ -23,7 +23,7 @@ export default function ProjectForge({ project: p, readOnly }: { project: Projec
   const forge = useQuery({ ...forgeQuery(p.id), enabled: p.state === "ready" });
   if (p.state !== "ready") return null;
   return (
-    <section aria-labelledby="project-forge" className="mt-8 flex max-w-[620px] flex-col gap-3">
+    <section aria-labelledby="project-forge" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="project-forge" className="text-title font-semibold">
         Forge
       </h2>
@@ -71,7 +71,7 @@ function Form({ project: p, forge, readOnly }: { project: Project; forge: Forge;
         {forge.name && forge.repository && (
           <>
             Pull requests are opened on {forge.name}, for{" "}
-            <span className="font-mono text-[12px] break-all">
+            <span className="font-mono text-code break-all">
               {forge.host}/{forge.repository}
             </span>
             .{" "}

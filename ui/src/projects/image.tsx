@@ -140,7 +140,7 @@ function Chosen({
           options={image.candidates.map((c) => ({
             value: c.path,
             disabled: readOnly,
-            label: <span className="font-mono text-[12px]">{c.path}</span>,
+            label: <span className="font-mono text-code">{c.path}</span>,
           }))}
         />
       )}
@@ -205,7 +205,7 @@ function Builds({ builds, readOnly, onChange }: { builds: Build[]; readOnly: boo
         <li key={b.id} className="py-1.5">
           <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
             <Mark kind={MARKS[b.state].kind} word={MARKS[b.state].word} />
-            <span className="min-w-0 flex-1 truncate font-mono text-[12px] text-fg2">{b.source}</span>
+            <span className="min-w-0 flex-1 truncate font-mono text-code text-fg2">{b.source}</span>
             <span className="text-meta text-fg3">{ago(b.created_at, now)}</span>
             {b.state === "building" && !readOnly && (
               <Button disabled={cancel.isPending} onClick={() => cancel.mutate(b.id)}>

@@ -34,7 +34,7 @@ export function MachineFolder({ value, onChange, error }: Props) {
   const chosen = mine.find((m) => m.id === value.machine) ?? (online.length === 1 ? online[0] : undefined);
   if (mine.length === 0)
     return (
-      <p className="rounded-md border border-hairline bg-bg2 px-3 py-2 text-fg2">
+      <p className="rounded-md bg-bg2 px-3 py-2 text-fg2">
         No machine connected.{" "}
         <Link
           to="/$team/machines"
@@ -94,7 +94,7 @@ function FoldersOf({ machine: m, value, onChange, error }: FoldersProps) {
     );
   if (folders.data.length === 0)
     return (
-      <p className="rounded-md border border-hairline bg-bg2 px-3 py-2 text-fg2">
+      <p className="rounded-md bg-bg2 px-3 py-2 text-fg2">
         {m.mine ? "No folders are allowed there yet." : `${m.user_name} has not allowed any folders there yet.`} Start
         it again with <code>--folder /path/to/repository</code>, or add the folder to its <code>runner.json</code>.
       </p>
@@ -129,7 +129,7 @@ function FoldersOf({ machine: m, value, onChange, error }: FoldersProps) {
             />
             <span className="min-w-0 flex-1">
               <span className={cx("block break-words", !f.git && "text-fg3")}>{visible(f.name)}</span>
-              <span className="block font-mono text-[11px] break-all text-fg3">{visible(f.path)}</span>
+              <span className="block font-mono text-micro break-all text-fg3">{visible(f.path)}</span>
             </span>
             <span className="text-meta text-fg3">{f.git ? visible(f.branch) : "no repository"}</span>
           </label>

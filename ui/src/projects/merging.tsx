@@ -70,7 +70,7 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
     ]);
   };
   return (
-    <section aria-labelledby="project-checks" className="mt-8 flex max-w-[620px] flex-col gap-3">
+    <section aria-labelledby="project-checks" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="project-checks" className="text-title font-semibold">
         Checks and merging
       </h2>
@@ -91,7 +91,7 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
               key={c.key}
               role="group"
               aria-label={c.name || `Check ${i + 1}`}
-              className="flex flex-col gap-2 rounded-md border border-hairline p-3"
+              className="flex flex-col gap-2 panel p-3"
             >
               <TextField
                 label="Check name"
@@ -228,7 +228,7 @@ function Queue({ project: p }: { project: Project }) {
         search={{ tab: "merge" } as never}
         className="text-accent underline"
       >
-        <span className="font-mono text-[12px]">{e.workspace_key}</span> {e.workspace_name}
+        <span className="font-mono text-code">{e.workspace_key}</span> {e.workspace_name}
       </Link>{" "}
       <span className="text-fg2">
         {STATES[e.state]}, {e.strategy} into {e.base}, added by {e.added_by_name} {ago(e.ended_at ?? e.created_at, now)}
@@ -238,7 +238,7 @@ function Queue({ project: p }: { project: Project }) {
   );
   const order = overlaps.data?.order ?? [];
   return (
-    <section aria-labelledby="project-queue" className="mt-8 flex max-w-[620px] flex-col gap-2">
+    <section aria-labelledby="project-queue" className="mt-8 flex max-w-form flex-col gap-2">
       <h2 id="project-queue" className="text-title font-semibold">
         Merge queue
       </h2>

@@ -143,7 +143,7 @@ function ProjectForm({ project: p, readOnly }: { project: Project; readOnly: boo
 
   return (
     <form
-      className="flex max-w-[620px] flex-col gap-4"
+      className="flex max-w-form flex-col gap-4"
       onSubmit={(e) => {
         e.preventDefault();
         save.mutate();

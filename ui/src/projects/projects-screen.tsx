@@ -136,13 +136,13 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
             {p.state === "cloning" && <Mark kind="setup" word="Cloning" className="text-meta" />}
             {p.state === "failed" && <Mark kind="failed" className="text-meta" />}
           </p>
-          <p className="truncate font-mono text-[11px] leading-4 text-fg3" title={originOf(p.source)}>
+          <p className="truncate font-mono text-micro leading-4 text-fg3" title={originOf(p.source)}>
             {originOf(p.source)}
           </p>
         </div>
         {p.state === "ready" && (
           <p className="text-meta text-fg3">
-            <span className="font-mono text-[11px]">{p.default_branch}</span>
+            <span className="font-mono text-micro">{p.default_branch}</span>
             {p.fetched_at ? ` · fetched ${ago(p.fetched_at, now)}` : ""} · {plural(p.workspaces, "workspace")}
           </p>
         )}
@@ -179,7 +179,7 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
         </div>
       </div>
       {p.state === "cloning" && (
-        <p role="status" className="mt-1 truncate font-mono text-[11px] text-fg2">
+        <p role="status" className="mt-1 truncate font-mono text-micro text-fg2">
           {p.progress || "Connecting…"}
         </p>
       )}

@@ -35,7 +35,7 @@ interface Props {
 /** The place, limits and network access of a project's workspaces. */
 export default function ProjectPlaces({ project: p, readOnly }: Props) {
   return (
-    <div className="mt-8 flex max-w-[620px] flex-col gap-8">
+    <div className="mt-8 flex max-w-form flex-col gap-8">
       <PlaceOf project={p} readOnly={readOnly} />
       <NetworkOf project={p} readOnly={readOnly} />
       <LimitsOf project={p} readOnly={readOnly} />

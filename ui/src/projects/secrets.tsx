@@ -6,7 +6,7 @@ export default function ProjectSecrets({ project }: { project: string }) {
   const team = useTeam();
   if (!team.can("terminal.type")) return null;
   return (
-    <section aria-labelledby="project-secrets" className="mt-8 flex max-w-[620px] flex-col gap-3">
+    <section aria-labelledby="project-secrets" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="project-secrets" className="text-title font-semibold">
         Secrets
       </h2>

@@ -43,9 +43,7 @@ function Compare({ run }: { run: Run }) {
     <Page title={run.name} about={`${run.project_name}, ${ago(run.created_at, now)}`}>
       <details className="mb-4">
         <summary className="w-fit cursor-pointer text-meta text-accent">Prompt</summary>
-        <p className="mt-1 max-h-60 overflow-y-auto rounded-md border border-hairline bg-bg1 p-3 break-words whitespace-pre-wrap">
-          {run.prompt}
-        </p>
+        <p className="mt-1 max-h-60 overflow-y-auto panel p-3 break-words whitespace-pre-wrap">{run.prompt}</p>
       </details>
       <Attempts run={run} now={now} may={team.can("workspace.edit")} />
       <DiffStat attempts={run.attempts} />
@@ -112,7 +110,7 @@ function Attempts({ run, now, may }: { run: Run; now: number; may: boolean }) {
                   {run.kept === a.id && <span className="text-meta text-merged"> · kept</span>}
                   <span className="block text-meta font-normal text-fg3">{w?.key ?? a.name}</span>
                   {a.argv.length > 0 && (
-                    <span className="block max-w-72 font-mono text-[12px] font-normal break-words text-fg3">
+                    <span className="block max-w-72 font-mono text-code font-normal break-words text-fg3">
                       {visible(a.argv.join(" "))}
                     </span>
                   )}
@@ -222,7 +220,7 @@ function DiffStat({ attempts }: { attempts: Attempt[] }) {
           <tbody>
             {rows.slice(0, MAX_FILES).map((path) => (
               <tr key={path} className="border-t border-hairline">
-                <th scope="row" className="max-w-80 px-2 py-1.5 text-left font-mono text-[12px] font-normal break-all">
+                <th scope="row" className="max-w-80 px-2 py-1.5 text-left font-mono text-code font-normal break-all">
                   {visible(path)}
                 </th>
                 {shown.map((a, i) => {

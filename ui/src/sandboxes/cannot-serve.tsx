@@ -209,7 +209,7 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
       )}
       <FormError error={local.error ?? region.error} />
       {problem.requestId && (
-        <p className="mt-2 font-mono text-[11px] text-fg3 select-all">request {problem.requestId}</p>
+        <p className="mt-2 font-mono text-micro text-fg3 select-all">request {problem.requestId}</p>
       )}
     </section>
   );

@@ -90,7 +90,7 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
               return (
                 <li key={`${r.host}:${r.port}`} className="flex flex-wrap items-center gap-x-3 gap-y-1 py-1.5">
                   <div className="min-w-0 flex-1 basis-56">
-                    <p className="font-mono text-[12px] break-all">{visible(name)}</p>
+                    <p className="font-mono text-code break-all">{visible(name)}</p>
                     <p className="text-meta text-fg3">
                       {r.explanation} {plural(r.times, "time")}, last {ago(r.last_at, now)}.
                     </p>
@@ -115,7 +115,7 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
           <ul className="divide-y divide-hairline border-y border-hairline">
             {n.names.map((x) => (
               <li key={`${x.name} ${x.from}`} className="flex min-h-8 items-center gap-3 py-1">
-                <span className="min-w-0 flex-1 font-mono text-[12px] break-all">{visible(x.name)}</span>
+                <span className="min-w-0 flex-1 font-mono text-code break-all">{visible(x.name)}</span>
                 <span className="text-meta text-fg3">{(x.preset && PRESETS[x.preset]) || FROM[x.from]}</span>
                 {x.from === "workspace" && n.may_allow && (
                   <Button disabled={forbid.isPending} onClick={() => forbid.mutate(x.name)}>

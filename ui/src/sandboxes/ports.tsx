@@ -28,8 +28,8 @@ export function Ports({ workspace: w, ports }: { workspace: Pick<Workspace, "id"
         <ul className="mt-1 divide-y divide-hairline border-y border-hairline">
           {items.map((p) => (
             <li key={p.port} className="flex min-h-8 flex-wrap items-center gap-x-3 gap-y-1 py-1">
-              <span className="font-mono text-[12px]">{p.port}</span>
-              <span className="min-w-0 flex-1 font-mono text-[12px] break-all text-fg3">{enabled && p.url}</span>
+              <span className="font-mono text-code">{p.port}</span>
+              <span className="min-w-0 flex-1 font-mono text-code break-all text-fg3">{enabled && p.url}</span>
               {enabled && team.can("workspace.edit") && (
                 <Button
                   busy={open.isPending && open.variables === p.port && "Opening"}

@@ -146,7 +146,7 @@ function Page({ workspace, port, ports, listens, onPort }: PageProps) {
         </Button>
         <select
           aria-label="Port"
-          className="h-7 rounded-sm border border-hairline bg-bg px-1 font-mono text-[12px]"
+          className="h-7 rounded-sm border border-hairline bg-bg px-1 font-mono text-code"
           value={port}
           onChange={(e) => onPort(Number(e.target.value))}
         >
@@ -156,7 +156,7 @@ function Page({ workspace, port, ports, listens, onPort }: PageProps) {
         </select>
         <input
           aria-label="Path"
-          className="h-7 min-w-32 flex-1 rounded-sm border border-hairline bg-bg px-2 font-mono text-[12px]"
+          className="h-7 min-w-32 flex-1 rounded-sm border border-hairline bg-bg px-2 font-mono text-code"
           value={typed ?? path}
           maxLength={2000}
           spellCheck={false}
@@ -209,7 +209,7 @@ function Page({ workspace, port, ports, listens, onPort }: PageProps) {
           <summary className="text-bad">
             {errors.length === 1 ? "1 error in the console" : `${errors.length} errors in the console`}
           </summary>
-          <ol className="font-mono text-[12px] break-all whitespace-pre-wrap">
+          <ol className="font-mono text-code break-all whitespace-pre-wrap">
             {errors.map((text, i) => (
               <li key={i}>{text}</li>
             ))}

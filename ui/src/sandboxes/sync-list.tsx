@@ -55,9 +55,9 @@ function Conflicts({ workspace: w, list }: { workspace: Workspace; list: Conflic
         {list.map((c) => (
           <li key={c.id} className="flex flex-wrap items-center gap-x-3 gap-y-1 py-1.5">
             <span className="min-w-0 flex-1 basis-60">
-              <span className="block font-mono text-[12px] break-all">{visible(c.path)}</span>
+              <span className="block font-mono text-code break-all">{visible(c.path)}</span>
               <span className="block text-meta break-all text-fg3">
-                the server's version is saved as <span className="font-mono text-[12px]">{visible(c.kept_path)}</span>,
+                the server's version is saved as <span className="font-mono text-code">{visible(c.kept_path)}</span>,
                 found {ago(c.found_at, now)}
               </span>
             </span>
@@ -94,7 +94,7 @@ function Left({ list }: { list: NotSynced[] }) {
         {list.slice(0, MOST).map((f) => (
           <li key={f.path} className="flex flex-wrap items-baseline gap-x-3 py-1.5">
             <span className="min-w-0 flex-1 basis-60">
-              <span className="block font-mono text-[12px] break-all">{visible(f.path)}</span>
+              <span className="block font-mono text-code break-all">{visible(f.path)}</span>
               <span className="block text-meta break-words text-needs">{sentence(f.reason || f.state)}</span>
             </span>
             {f.size > 0 && <span className="text-meta text-fg3 tabular-nums">{bytes(f.size)}</span>}

@@ -28,7 +28,7 @@ export function SecretForm({ owner, secret, onSaved, onCancel }: Props) {
   return (
     <SettingsForm<Values, unknown>
       label={secret ? `Change ${secret.name}` : "New secret"}
-      className="gap-3 rounded-md border border-hairline bg-bg2 p-3"
+      className="gap-3 rounded-md bg-bg2 p-3"
       create={!secret}
       loaded={{
         kind: secret?.kind ?? "env",

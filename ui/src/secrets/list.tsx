@@ -70,7 +70,7 @@ function Row({ owner, secret: s, manage }: { owner: Owner; secret: Secret; manag
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
         <div className="min-w-0 flex-1 basis-56">
           <p className="flex flex-wrap items-baseline gap-x-2">
-            <span className={s.kind === "env" ? "font-mono text-[12px] break-all" : "break-words"}>{s.name}</span>
+            <span className={s.kind === "env" ? "font-mono text-code break-all" : "break-words"}>{s.name}</span>
             {s.outdated.length > 0 && <Mark kind="needs" word="Old value in use" className="text-meta" />}
           </p>
           <p className="text-meta break-words text-fg3">{about(s)}</p>

@@ -102,7 +102,7 @@ function LastLines({ lines, query, agent }: LinesProps) {
         const el = e.currentTarget;
         atEnd.current = el.scrollHeight - el.scrollTop - el.clientHeight < 24;
       }}
-      className="min-h-0 flex-1 overflow-y-auto bg-bg0 px-3 py-2 text-[12px] leading-[18px] -outline-offset-2 break-words whitespace-pre-wrap"
+      className="min-h-0 flex-1 overflow-y-auto bg-bg0 px-3 py-2 text-code leading-[18px] -outline-offset-2 break-words whitespace-pre-wrap"
     >
       {text || <span className="text-fg3">The screen is empty.</span>}
     </pre>

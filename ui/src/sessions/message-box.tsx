@@ -104,7 +104,7 @@ export default function MessageBox({ session: s, ended, may }: Props) {
           <PromptQueue workspaceId={s.workspace_id} sessionId={s.id} open={open} may={may} ended={ended} />
         )}
         <form
-          className="flex items-end gap-2 px-2 py-[7px]"
+          className="flex items-end gap-2 px-2 py-2"
           onSubmit={(e) => {
             e.preventDefault();
             go();
@@ -140,7 +140,7 @@ export default function MessageBox({ session: s, ended, may }: Props) {
                     go();
                   }
                 }}
-                className="field-sizing-content control-h placeholder:overflow-hidden placeholder:text-ellipsis placeholder:whitespace-nowrap max-h-[40vh] min-h-7 min-w-0 flex-1 resize-none rounded-md border border-control bg-bg1 px-2.5 py-[3px] leading-5 disabled:opacity-60 pointer-coarse:min-h-11 pointer-coarse:py-2.5 pointer-coarse:text-[16px]"
+                className="field-sizing-content control-h placeholder:overflow-hidden placeholder:text-ellipsis placeholder:whitespace-nowrap max-h-[40vh] min-h-7 min-w-0 flex-1 resize-none rounded-md border border-control bg-bg1 px-2.5 py-1 leading-5 disabled:opacity-60 pointer-coarse:min-h-11 pointer-coarse:py-2.5 pointer-coarse:text-touch"
               />
               <Button
                 type="submit"

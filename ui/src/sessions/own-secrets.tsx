@@ -52,7 +52,7 @@ export function OwnSecretsNote({ workspace: w }: { workspace: Workspace }) {
   const own = useQuery({ ...ownSecretsQuery(w.id), enabled: team.can("terminal.type") }).data;
   if (!own || own.given || own.count === 0) return null;
   return (
-    <p className="text-[12px] text-fg3">
+    <p className="text-code text-fg3">
       Sessions here do not get your {own.count === 1 ? "own secret" : `${own.count} own secrets`}: others who work in
       this workspace could read {own.count === 1 ? "it" : "them"}. You can change this in the workspace's menu.
     </p>

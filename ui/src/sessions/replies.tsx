@@ -91,7 +91,7 @@ export function Replies({ session: s, onSent }: { session: Session; onSent: () =
               void submit();
             }
           }}
-          className="min-h-11 min-w-0 flex-1 resize-none rounded-md border border-control bg-bg1 px-3 py-2.5 text-[16px] leading-5"
+          className="min-h-11 min-w-0 flex-1 resize-none rounded-md border border-control bg-bg1 px-3 py-2.5 text-touch leading-5"
         />
         <button
           type="submit"

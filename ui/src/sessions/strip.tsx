@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { Session } from "@/api/client";
 import { cx } from "@/kit/cx";
+import { Icon } from "@/kit/icon";
 import { Shape } from "@/kit/mark";
 import { ACTIVE_TAB } from "./active-tab";
 import { isShell, sessionMark } from "./sessions";
@@ -84,6 +85,7 @@ export function ViewSwitch({ on, linkTo }: { on: "terminal" | "conversation"; li
       activeOptions={{ exact: true, includeSearch: true }}
       className={TAB}
     >
+      <Icon name={v === "terminal" ? "terminal" : "comment"} size={14} className="text-fg3" />
       {label}
     </Link>
   );

@@ -7,7 +7,7 @@ export default function AboutSettings() {
   return (
     <div className="flex flex-col gap-2 text-fg2">
       <p>
-        Parawork <span className="font-mono text-[12px]">{health.data?.version ?? "…"}</span>, MIT licence.
+        Parawork <span className="font-mono text-code">{health.data?.version ?? "…"}</span>, MIT licence.
       </p>
       <p>
         <a href="/api/docs" target="_blank" rel="noreferrer" className={link}>

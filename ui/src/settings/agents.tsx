@@ -53,7 +53,7 @@ function AgentRow({ agent: a }: { agent: Agent }) {
         {!a.enabled ? (
           <Mark kind="stopped" word="Turned off" className="text-meta font-normal" />
         ) : a.installed ? (
-          <span className="font-mono text-[11px] font-normal text-fg3" title={a.path}>
+          <span className="font-mono text-micro font-normal text-fg3" title={a.path}>
             {a.version || (a.agent === OWN ? "part of this server" : "installed")}
           </span>
         ) : (

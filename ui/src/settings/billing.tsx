@@ -77,10 +77,7 @@ function useWayBack() {
   }, [paid, canceled, managed, team, navigate, sync]);
   return (
     <>
-      <p
-        role="status"
-        className={said || sync.isPending ? "rounded-md border border-hairline bg-bg1 px-3 py-2" : "sr-only"}
-      >
+      <p role="status" className={said || sync.isPending ? "panel px-3 py-2" : "sr-only"}>
         {sync.isPending ? "Checking with the payment service…" : said}
       </p>
       <FormError error={sync.error} />
@@ -179,7 +176,7 @@ function Offer({ plan, members, trial }: { plan: BillingPlan; members: number; t
   const team = useTeam();
   const least = Math.max(members, 1);
   return (
-    <li className="rounded-md border border-hairline bg-bg1 p-3">
+    <li className="panel p-3">
       <h3 className="font-semibold">{plan.name}</h3>
       <p className="text-fg2">
         {price(plan)}

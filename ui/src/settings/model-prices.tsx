@@ -108,7 +108,7 @@ function NewPrice() {
   return (
     <SettingsForm
       label="New price"
-      className="gap-3 rounded-md border border-hairline p-3"
+      className="gap-3 panel p-3"
       create
       loaded={EMPTY}
       fields={PRICE}

@@ -87,7 +87,7 @@ function Rule({
   const wrong = d.model === "" ? undefined : wrongRule(d, all);
   const id = `rule-${d.key}`;
   return (
-    <li className="rounded-md border border-hairline p-3">
+    <li className="panel p-3">
       <fieldset disabled={!editable} className="flex flex-wrap items-end gap-3">
         <legend className="sr-only">Rule for {d.model || "a model"}</legend>
         <label className="min-w-40 flex-1">

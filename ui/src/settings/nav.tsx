@@ -5,6 +5,8 @@ import { membersQuery } from "@/api/queries";
 import { budgetQuery } from "@/costs/api";
 import { cx } from "@/kit/cx";
 import { inputClass } from "@/kit/field";
+import { Icon, PATHS } from "@/kit/icon";
+import { AGENT, BELL, CONTRAST, PEOPLE, PERSON, SERVER } from "@/kit/more-icons";
 import { useMe, useTeam } from "@/state/team";
 import { findParts, PAGES, PARTS, pageOf, type Section, type SettingsPage } from "./sections";
 
@@ -35,8 +37,24 @@ function useFolded(): (p: SettingsPage) => boolean {
   return (p) => (p.group === "Server" && alone) || (p.name === "Costs" && free);
 }
 
+const ICONS: Record<SettingsPage["name"], string> = {
+  Profile: PERSON,
+  Security: PATHS.lock,
+  Notifications: BELL,
+  Appearance: CONTRAST,
+  Agents: AGENT,
+  Team: PEOPLE,
+  Members: PERSON,
+  "Team's agents": AGENT,
+  Places: PATHS.machine,
+  Costs: PATHS.chart,
+  "Users and teams": PEOPLE,
+  "Server's costs": PATHS.chart,
+  Server: SERVER,
+};
+
 const ITEM =
-  "row-h flex items-center rounded-md px-2.5 whitespace-nowrap text-fg2 -outline-offset-2 hover:bg-bg2 aria-[current=page]:bg-bg3 aria-[current=page]:text-fg";
+  "row-h flex items-center gap-2 rounded-md px-2.5 whitespace-nowrap text-fg2 -outline-offset-2 hover:bg-bg2 aria-[current=page]:bg-bg3 aria-[current=page]:text-fg";
 
 /** The pages of the settings by group, and a field that finds their parts by any word. On a phone they are a strip that scrolls. */
 export function SettingsNav({ shown, current }: { shown: readonly Section[]; current: Section }) {
@@ -102,6 +120,7 @@ export function SettingsNav({ shown, current }: { shown: readonly Section[]; cur
                     return (
                       first && (
                         <PartLink key={page.name} part={first} current={parts.includes(current)}>
+                          <Icon path={ICONS[page.name]} className="shrink-0 text-fg3" />
                           {parts.length === 1 && page.parts.length > 1 ? PARTS[first][0] : page.name}
                         </PartLink>
                       )

@@ -133,7 +133,7 @@ function PlanRow({ plan: p, first, onOpen }: { plan: Plan; first: boolean; onOpe
     <li className="flex flex-wrap items-start gap-x-3 gap-y-1 py-2">
       <div className="min-w-0 flex-1 basis-64">
         <p>
-          <span className="font-medium">{p.name}</span> <span className="font-mono text-[12px] text-fg3">{p.id}</span>
+          <span className="font-medium">{p.name}</span> <span className="font-mono text-code text-fg3">{p.id}</span>
           {first && <span className="text-fg2"> · teams have it until they have another</span>}
           {p.offered && <span className="text-fg2"> · offered</span>}
         </p>
@@ -255,7 +255,7 @@ function PlanForm({ plan: p, close }: { plan: Plan; close: () => void }) {
   return (
     <SettingsForm
       label={isNew ? "New plan" : `Plan ${p.name}`}
-      className="gap-4 rounded-md border border-hairline bg-bg1 p-3"
+      className="gap-4 panel p-3"
       create={isNew}
       loaded={p}
       fields={(typed) => planFields(isNew, typed)}

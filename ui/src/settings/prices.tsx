@@ -138,7 +138,7 @@ function NewPriceForm({ book, name, close }: { book: Book; name: string; close: 
   return (
     <SettingsForm<NewPriceValues, Price>
       label={`New price of ${name}`}
-      className="gap-3 rounded-md border border-hairline bg-bg1 p-3"
+      className="gap-3 panel p-3"
       create
       loaded={{
         vcpu_second_nano: p?.vcpu_second_nano ?? 0,

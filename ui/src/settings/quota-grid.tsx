@@ -299,7 +299,7 @@ function Bulk({
   return (
     <form
       aria-label="Set for all selected"
-      className="flex flex-wrap items-center gap-2 rounded-md border border-hairline bg-bg1 px-3 py-2"
+      className="flex flex-wrap items-center gap-2 panel px-3 py-2"
       onSubmit={(e) => {
         e.preventDefault();
         if (!wrong) onSet(column, text);

@@ -79,10 +79,7 @@ export function SettingsScreen() {
       <LeaveGuard />
       <div className="flex flex-col gap-6 md:flex-row">
         <SettingsNav shown={shown} current={known} />
-        <section
-          aria-label={PARTS[known][0]}
-          className={cx("min-w-0 flex-1", !WIDE.includes(known) && "max-w-[620px]")}
-        >
+        <section aria-label={PARTS[known][0]} className={cx("min-w-0 flex-1", !WIDE.includes(known) && "max-w-form")}>
           <PartTabs page={page} shown={shown} current={known} />
           <Suspense fallback={<Skeleton />}>
             <View />

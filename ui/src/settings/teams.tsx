@@ -49,7 +49,7 @@ function NewTeam({ close }: { close: () => void }) {
   return (
     <SettingsForm
       label="New team"
-      className="gap-3 rounded-md border border-hairline p-3"
+      className="gap-3 panel p-3"
       create
       loaded={{ name: "", owner: "" }}
       fields={[

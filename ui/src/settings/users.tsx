@@ -110,7 +110,7 @@ function NewUser({ close, onMade }: { close: () => void; onMade: (made: Link) =>
   return (
     <SettingsForm
       label="New user"
-      className="gap-3 rounded-md border border-hairline p-3"
+      className="gap-3 panel p-3"
       create
       loaded={{ name: "", email: "", operator: false }}
       fields={[

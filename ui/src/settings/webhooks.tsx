@@ -95,7 +95,7 @@ function Add({ close, made }: { close: () => void; made: (m: Schemas["CreatedWeb
   const team = useTeam();
   return (
     <SettingsForm
-      className="gap-3 rounded-md border border-hairline p-3"
+      className="gap-3 panel p-3"
       create
       loaded={{ url: "", name: "", format: "json" as Format, kinds: KINDS.map(([k]) => k) }}
       fields={[
@@ -216,7 +216,7 @@ function Row({ webhook: w }: { webhook: Webhook }) {
         <div className="min-w-0 flex-1 basis-56">
           <p className="truncate font-medium">{w.name}</p>
           <p className="truncate text-meta text-fg3">
-            <span className="font-mono text-[12px]">{w.shown_url}</span> · {FORMATS.find(([f]) => f === w.format)?.[1]}
+            <span className="font-mono text-code">{w.shown_url}</span> · {FORMATS.find(([f]) => f === w.format)?.[1]}
           </p>
           <Standing webhook={w} now={now} />
         </div>

@@ -179,7 +179,7 @@ function PasswordForm({ mail, suggest, onStep, ready }: PasswordProps) {
         }
       />
       <FormError error={login.error} />
-      <Button type="submit" look="primary" busy={login.isPending && "Signing in"} className="self-start">
+      <Button type="submit" look="primary" busy={login.isPending && "Signing in"} className="justify-center">
         Sign in
       </Button>
     </form>

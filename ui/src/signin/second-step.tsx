@@ -104,7 +104,7 @@ function CodeForm({ method, onMe, onStartOver }: CodeProps) {
         required
         autoFocus
         mono
-        className="text-[16px]! tracking-widest"
+        className="text-touch! tracking-widest"
         value={code}
         onChange={(e) => {
           if (!totp) return setCode(e.target.value);

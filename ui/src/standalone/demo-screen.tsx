@@ -9,6 +9,7 @@ import { memory } from "@/format/size";
 import { plural } from "@/format/text";
 import { duration } from "@/format/time";
 import { Button, buttonClass } from "@/kit/button";
+import { Logo } from "@/kit/mark";
 import { NotFoundPage } from "@/kit/pages";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { useTitle } from "@/state/use-title";
@@ -36,9 +37,12 @@ export function DemoScreen() {
   if (demo.error instanceof ApiError && demo.error.status === 404) return <NotFoundPage />;
   return (
     <main className="h-full overflow-y-auto">
-      <div className="mx-auto max-w-[760px] px-4 py-6 md:px-6">
+      <div className="mx-auto max-w-text px-4 py-6 md:px-6">
         <header className="mb-4 flex flex-wrap items-center justify-between gap-2">
-          <p className="font-semibold">parawork</p>
+          <p className="flex items-center gap-2 font-semibold">
+            <Logo />
+            Parawork
+          </p>
           <Link to="/login" className={buttonClass()}>
             Sign in
           </Link>

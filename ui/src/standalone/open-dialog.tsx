@@ -73,7 +73,7 @@ function Files({ id }: { id: string }) {
           Up
         </Button>
         <Button onClick={() => void folder.refetch()}>Refresh</Button>
-        <span className="min-w-0 font-mono text-[12px] break-all text-fg3">/{visible(path)}</span>
+        <span className="min-w-0 font-mono text-code break-all text-fg3">/{visible(path)}</span>
       </div>
       {folder.isPending ? (
         <Skeleton rows={4} label="Loading the files" />
@@ -90,7 +90,7 @@ function Files({ id }: { id: string }) {
         <ul className="mt-2 divide-y divide-hairline border-y border-hairline">
           {folder.data.items.map((f) => (
             <li key={f.path} className="flex min-h-9 items-center gap-3 py-1">
-              <span className="min-w-0 flex-1 font-mono text-[12px] break-all">
+              <span className="min-w-0 flex-1 font-mono text-code break-all">
                 {visible(f.name)}
                 {f.type === "dir" && "/"}
               </span>

@@ -29,7 +29,7 @@ export default function IssueSettings({ project, readOnly }: { project: string; 
   });
   const s = settings.data;
   return (
-    <section aria-labelledby="project-issues" className="mt-8 flex max-w-[620px] flex-col gap-3">
+    <section aria-labelledby="project-issues" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="project-issues" className="text-title font-semibold">
         Tasks and issues
       </h2>

@@ -215,7 +215,7 @@ function Related({ task, refresh, may }: { task: Task; refresh: string[][]; may:
       {task.files.length > 0 && (
         <details>
           <summary className="cursor-pointer text-meta text-accent">Files ({task.files.length})</summary>
-          <p className="font-mono text-[12px] break-words">{task.files.join(", ")}</p>
+          <p className="font-mono text-code break-words">{task.files.join(", ")}</p>
         </details>
       )}
       {may && (

@@ -221,7 +221,7 @@ function Board({ tasks, open, may }: { tasks: Task[]; open: (t: Task) => void; m
                   key={t.uid}
                   draggable={may}
                   onDragStart={(e) => e.dataTransfer.setData("text/plain", t.uid)}
-                  className="rounded-md border border-hairline bg-bg1 p-2"
+                  className="panel p-2"
                 >
                   <button type="button" className="block w-full text-left hover:underline" onClick={() => open(t)}>
                     <span className="text-meta text-fg3">{t.id}</span> {t.title}

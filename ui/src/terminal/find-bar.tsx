@@ -43,12 +43,12 @@ export function FindBar({ handle, onClose }: { handle: TerminalHandle; onClose: 
           (found.count > 0 ? `${found.index >= 0 ? count(found.index + 1) : "?"} of ${count(found.count)}` : "None")}
       </span>
       <IconButton label="Match case" aria-pressed={caseSensitive} onClick={() => setCase((v) => !v)}>
-        <span aria-hidden className="text-[11px]">
+        <span aria-hidden className="text-micro">
           Aa
         </span>
       </IconButton>
       <IconButton label="Regular expression" aria-pressed={regex} onClick={() => setRegex((v) => !v)}>
-        <span aria-hidden className="font-mono text-[11px]">
+        <span aria-hidden className="font-mono text-micro">
           .*
         </span>
       </IconButton>

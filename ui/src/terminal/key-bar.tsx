@@ -66,7 +66,7 @@ export function KeyBar({
             autoCapitalize="none"
             enterKeyHint="send"
             onChange={(e) => setText(e.target.value)}
-            className="h-11 min-w-0 flex-1 rounded-md border border-control bg-bg1 px-3 text-[16px]"
+            className="h-11 min-w-0 flex-1 rounded-md border border-control bg-bg1 px-3 text-touch"
           />
           <button type="submit" disabled={!text} className={cx(KEY, "bg-fill text-white disabled:opacity-55")}>
             Send

@@ -113,7 +113,7 @@ function Lines({ lines, more, busy, failed, older }: LinesProps) {
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
         data-first
-        className="mt-2 min-h-0 flex-1 overflow-auto bg-(--term-bg) px-4 py-2 font-mono text-[12px] md:min-h-[50vh]"
+        className="mt-2 min-h-0 flex-1 overflow-auto bg-(--term-bg) px-4 py-2 font-mono text-code md:min-h-[50vh]"
       >
         <div className="relative" style={{ height: list.getTotalSize() }}>
           {list.getVirtualItems().map((v) => (

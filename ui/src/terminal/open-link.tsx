@@ -53,9 +53,7 @@ function ask(verdict: Extract<LinkVerdict, { open: "ask" }>): void {
             ? "It points to the computer your browser runs on, which may not be the one the workspace runs on."
             : "The link text differs from its target. The link leads to:"}
         </p>
-        <p className="mt-2 rounded-sm bg-bg2 px-2 py-1 font-mono text-[12px] break-all text-fg">
-          {visible(verdict.url)}
-        </p>
+        <p className="mt-2 rounded-sm bg-bg2 px-2 py-1 font-mono text-code break-all text-fg">{visible(verdict.url)}</p>
       </>
     ),
     action: "Open",

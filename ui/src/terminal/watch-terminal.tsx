@@ -44,7 +44,7 @@ function View({ watched: w, onEnded, handle }: Props & { handle: TerminalHandle 
     <main className="flex h-full min-h-0 flex-col bg-bg0">
       <header className="flex flex-wrap items-baseline gap-x-3 gap-y-0.5 border-b border-hairline bg-bg1 px-4 py-2">
         <h1 className="min-w-0 font-semibold break-words">{w.workspace.name}</h1>
-        <span className="font-mono text-[12px] text-fg3">{w.workspace.key}</span>
+        <span className="font-mono text-code text-fg3">{w.workspace.key}</span>
         <span className="text-fg2">
           {w.session.agent_name} · {w.team}
         </span>

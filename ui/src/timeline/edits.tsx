@@ -75,7 +75,7 @@ function Row({ edit: e }: { edit: Edit }) {
           <time dateTime={new Date(e.at).toISOString()} title={exact(e.at)} className="text-meta text-fg3">
             {clock(e.at, Date.now())}
           </time>
-          <span className="font-mono text-[12px] break-all">
+          <span className="font-mono text-code break-all">
             {e.old_path && `${visible(e.old_path)} → `}
             {visible(e.path)}
           </span>

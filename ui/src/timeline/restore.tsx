@@ -103,7 +103,7 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
           <fieldset className="max-h-64 overflow-y-auto border border-hairline p-2">
             <legend className="text-meta text-fg3">Files that change</legend>
             {changed.slice(0, SHOWN).map((p) => (
-              <label key={p} className="flex min-h-8 items-center gap-2 break-all font-mono text-[12px]">
+              <label key={p} className="flex min-h-8 items-center gap-2 break-all font-mono text-code">
                 <input
                   type="checkbox"
                   checked={!left.has(p)}

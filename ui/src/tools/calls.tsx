@@ -57,7 +57,7 @@ function Row({ call: c }: { call: ToolCall }) {
           <time dateTime={new Date(at).toISOString()} title={exact(at)} className="text-meta text-fg3">
             {clock(at, Date.now())}
           </time>
-          <span className="font-mono text-[12px] break-all">{c.tool}</span>
+          <span className="font-mono text-code break-all">{c.tool}</span>
           <span className="min-w-0 flex-1 truncate text-fg3">{visible(callerOf(c))}</span>
           <Mark kind={outcome.mark} word={outcome.word} className="text-meta" />
           {c.outcome !== "running" && <span className="text-meta text-fg3">{duration(c.duration_ms)}</span>}

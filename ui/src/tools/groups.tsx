@@ -24,7 +24,7 @@ export default function ProjectTools({ project, readOnly }: { project: string; r
   const on = set.isPending ? set.variables : groups.filter((g) => g.enabled).map((g) => g.name);
   const sum = listedWith(groups, on);
   return (
-    <section aria-labelledby="project-tools" className="mt-8 flex max-w-[620px] flex-col gap-3">
+    <section aria-labelledby="project-tools" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="project-tools" className="text-title font-semibold">
         Tools for agents
       </h2>

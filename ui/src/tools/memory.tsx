@@ -28,7 +28,7 @@ export default function ProjectMemory({ project, readOnly }: { project: string; 
   });
   const items = list.data?.pages.flatMap((p) => p.items) ?? [];
   return (
-    <section aria-labelledby="project-memory" className="mt-8 flex max-w-[620px] flex-col gap-3">
+    <section aria-labelledby="project-memory" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="project-memory" className="text-title font-semibold">
         Memory
       </h2>

@@ -41,7 +41,7 @@ export default function PermissionRules({ team, project, readOnly }: Owner & { r
   });
   const items = list.data?.items ?? [];
   return (
-    <section aria-labelledby="permission-rules" className="mt-8 flex max-w-[620px] flex-col gap-3">
+    <section aria-labelledby="permission-rules" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="permission-rules" className="text-title font-semibold">
         Permissions of the agent Parawork
       </h2>

@@ -9,7 +9,7 @@ export function SkillsScreen() {
   const team = useTeam();
   return (
     <Page title="Skills" about="Procedures that agents of the team read when they need them. Call one as /name.">
-      <div className="flex max-w-[760px] flex-col gap-3">
+      <div className="flex max-w-text flex-col gap-3">
         <SkillList team={team.slug} readOnly={!team.can("workspace.edit")} />
       </div>
     </Page>

@@ -4,7 +4,7 @@ import { SkillList } from "./skill-list";
 /** What agents of a project know about how to work: instructions, and skills with the drafts that wait for a member. */
 export default function ProjectSkills(p: { team: string; project: string; readOnly: boolean; mayInstruct: boolean }) {
   return (
-    <section aria-labelledby="project-skills" className="mt-8 flex max-w-[620px] flex-col gap-3">
+    <section aria-labelledby="project-skills" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="project-skills" className="text-title font-semibold">
         Instructions and skills
       </h2>

@@ -105,7 +105,7 @@ export function WorkspaceHead({ workspace: w, sessions, side }: Props) {
           ) : (
             <h1 className="short:truncate min-w-0 text-title font-semibold break-words">{w.name}</h1>
           )}
-          <span className="font-mono text-[12px] whitespace-nowrap text-fg3">{w.key}</span>
+          <span className="font-mono text-code whitespace-nowrap text-fg3">{w.key}</span>
           <PrivateMark workspace={w} />
           {onDangerous(w) && <Danger />}
           {/* The line below is not on a phone. */}
@@ -127,10 +127,10 @@ export function WorkspaceHead({ workspace: w, sessions, side }: Props) {
         </div>
         <p className="mt-0.5 flex flex-wrap items-baseline gap-x-2 text-meta text-fg3 max-md:hidden short:hidden">
           <span className="min-w-0 break-all">
-            <span className="font-mono text-[12px] text-fg2">{w.branch || "no branch yet"}</span>
+            <span className="font-mono text-code text-fg2">{w.branch || "no branch yet"}</span>
             <span aria-hidden> ← </span>
             <span className="sr-only"> from </span>
-            <span className="font-mono text-[12px]">{w.base}</span>
+            <span className="font-mono text-code">{w.base}</span>
           </span>
           <span aria-hidden>·</span>
           <Suspense fallback={<span>{place?.name ?? (w.runner_name || w.executor)}</span>}>

@@ -13,7 +13,7 @@ export function PrivateMark({
   return (
     <span
       title={`Private: only ${w.owner.name} can see it`}
-      className="inline-flex shrink-0 items-center gap-0.5 self-center text-[11px] whitespace-nowrap text-fg3"
+      className="inline-flex shrink-0 items-center gap-0.5 self-center text-micro whitespace-nowrap text-fg3"
     >
       <Icon name="lock" size={12} />
       <span className={short ? "sr-only" : undefined}>Private</span>

@@ -89,7 +89,7 @@ export default function RemoveDialog({
               {l.unmerged_commits > 0 && (
                 <li>
                   <span className="font-medium">{plural(l.unmerged_commits, "commit")}</span> not in{" "}
-                  <span className="font-mono text-[12px]">{w.base}</span>.
+                  <span className="font-mono text-code">{w.base}</span>.
                 </li>
               )}
               {l.uncommitted_count > 0 && (
@@ -99,7 +99,7 @@ export default function RemoveDialog({
                     // biome-ignore lint/a11y/noNoninteractiveTabindex: a list that scrolls must be reachable by keyboard
                     tabIndex={0}
                     aria-label="Uncommitted files"
-                    className="mt-1 max-h-40 overflow-y-auto rounded-sm bg-bg2 px-2 py-1 font-mono text-[12px] leading-[18px]"
+                    className="mt-1 max-h-40 overflow-y-auto rounded-sm bg-bg2 px-2 py-1 font-mono text-code leading-[18px]"
                   >
                     {l.uncommitted.map((path) => (
                       <li key={path} className="break-all">

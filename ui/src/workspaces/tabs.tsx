@@ -3,9 +3,10 @@ import { type ReactNode, useEffect, useRef } from "react";
 import { count } from "@/format/text";
 import { IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
-import { Icon } from "@/kit/icon";
+import { Icon, PATHS } from "@/kit/icon";
 import { Shape } from "@/kit/mark";
 import { Menu, MenuItem } from "@/kit/menu";
+import { AGENT, ARTIFACT, CLOCK, CODE, DIFF, EYE, GLOBE, MERGE } from "@/kit/more-icons";
 import { ACTIVE_TAB } from "@/sessions/active-tab";
 import { EXTRA, type Extra, MAIN, type Side, type WorkspaceSearch } from "./search";
 
@@ -20,6 +21,19 @@ const NAMES: Record<Side, string> = {
   preview: "Preview",
   browser: "Browser",
   desktop: "Desktop",
+};
+
+const ICONS: Record<Side, string> = {
+  changes: DIFF,
+  files: PATHS.folder,
+  merge: MERGE,
+  timeline: CLOCK,
+  history: CLOCK,
+  artifacts: ARTIFACT,
+  code: CODE,
+  preview: EYE,
+  browser: GLOBE,
+  desktop: PATHS.machine,
 };
 
 const KEYS: Record<Extra, string> = { artifacts: "g l", code: "g x", preview: "g e", browser: "g v", desktop: "g j" };
@@ -71,8 +85,9 @@ export function SideTabs({ side, files, extras, to, onOpen, onClose, onNear, age
         activeOptions={{ exact: true, includeSearch: true }}
         className={TAB}
       >
+        <Icon path={ICONS[tab]} size={14} className="text-fg3" />
         {NAMES[tab]}
-        {tab === "changes" && files > 0 && <span className="tabular-nums">{count(files)}</span>}
+        {tab === "changes" && files > 0 && <span className="text-fg3 tabular-nums">{count(files)}</span>}
       </Link>
     );
   };
@@ -91,6 +106,7 @@ export function SideTabs({ side, files, extras, to, onOpen, onClose, onNear, age
             activeOptions={{ exact: true, includeSearch: true }}
             className={TAB}
           >
+            <Icon path={AGENT} size={14} className="text-fg3" />
             Agent
             {agent.needs && side !== undefined && (
               <>
@@ -124,7 +140,12 @@ export function SideTabs({ side, files, extras, to, onOpen, onClose, onNear, age
               }
             >
               {rest.map((e) => (
-                <MenuItem key={e} keys={KEYS[e]} onSelect={() => onOpen(e)}>
+                <MenuItem
+                  key={e}
+                  icon={<Icon path={ICONS[e]} className="text-fg3" />}
+                  keys={KEYS[e]}
+                  onSelect={() => onOpen(e)}
+                >
                   {NAMES[e]}
                 </MenuItem>
               ))}

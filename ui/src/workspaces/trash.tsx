@@ -70,7 +70,7 @@ function Item({ item: i }: { item: TrashItem }) {
         <p className="flex items-baseline gap-2">
           <span className="truncate font-medium">{i.name}</span>
           {i.key ? (
-            <span className="font-mono text-[11px] whitespace-nowrap text-fg3">{i.key}</span>
+            <span className="font-mono text-micro whitespace-nowrap text-fg3">{i.key}</span>
           ) : (
             <span className="text-meta text-fg3">project</span>
           )}

@@ -132,7 +132,7 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
         <span className="min-w-0">
           <span className="flex items-baseline gap-2">
             <span className="truncate font-medium">{w.name}</span>
-            <span className="font-mono text-[11px] whitespace-nowrap text-fg3">{w.key}</span>
+            <span className="font-mono text-micro whitespace-nowrap text-fg3">{w.key}</span>
             <PrivateMark workspace={w} />
             {onDangerous(w) && <Danger />}
             <OverlapMark workspace={w} short />
@@ -149,7 +149,7 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
             {s.text && (s.group === "needs" || s.group === "stuck" || s.group === "failed" || s.group === "setup") ? (
               <span className="text-fg2">{s.text}</span>
             ) : (
-              <span className="font-mono text-[11px]">{w.branch}</span>
+              <span className="font-mono text-micro">{w.branch}</span>
             )}
           </span>
         </span>
@@ -197,11 +197,11 @@ function PutAwayRow({ workspace: w }: { workspace: Workspace }) {
       <div className="min-w-0 flex-1 basis-60">
         <p className="flex items-baseline gap-2">
           <span className="truncate font-medium">{w.name}</span>
-          <span className="font-mono text-[11px] whitespace-nowrap text-fg3">{w.key}</span>
+          <span className="font-mono text-micro whitespace-nowrap text-fg3">{w.key}</span>
           {w.merged_at && <Mark kind="merged" className="text-meta" />}
         </p>
         <p className="truncate text-meta text-fg3">
-          {w.project_name} · <span className="font-mono text-[11px]">{w.branch}</span> · {snapshotSummary(w.snapshot)}
+          {w.project_name} · <span className="font-mono text-micro">{w.branch}</span> · {snapshotSummary(w.snapshot)}
         </p>
       </div>
       <span className={cx("text-fg3")} title={exact(at)}>

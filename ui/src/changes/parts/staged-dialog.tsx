@@ -121,7 +121,7 @@ function StagedFile({ id, file: f, done }: { id: string; file: Schemas["IndexFil
           type="button"
           aria-expanded={open}
           onClick={() => setOpen(!open)}
-          className="min-h-6 min-w-0 flex-1 truncate text-left font-mono text-[12px]"
+          className="min-h-6 min-w-0 flex-1 truncate text-left font-mono text-code"
           title={name}
         >
           {name}
@@ -159,7 +159,7 @@ function StagedFile({ id, file: f, done }: { id: string; file: Schemas["IndexFil
               </Button>
             </div>
             {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
-            <pre tabIndex={0} className="max-h-48 overflow-auto px-2 pb-2 font-mono text-[12px]">
+            <pre tabIndex={0} className="max-h-48 overflow-auto px-2 pb-2 font-mono text-code">
               {removed.map((l) => `- ${visible(l)}\n`).join("")}
               {added.map((l) => `+ ${visible(l)}\n`).join("")}
             </pre>

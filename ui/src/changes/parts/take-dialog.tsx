@@ -105,7 +105,7 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
                 <li key={c.path}>
                   <label className="flex min-h-7 items-center gap-2">
                     <input type="checkbox" checked={chosen.has(c.path)} onChange={() => toggle(c.path)} />
-                    <span className="truncate font-mono text-[12px]">{visible(c.path)}</span>
+                    <span className="truncate font-mono text-code">{visible(c.path)}</span>
                     <span className="text-meta text-fg3">{c.status.replace("_", " ")}</span>
                   </label>
                 </li>
@@ -117,7 +117,7 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
           <ul className="mt-3 flex flex-col gap-1" aria-label="Preview">
             {preview.data.items.map((i) => (
               <li key={i.path} className="flex items-baseline gap-2">
-                <span className="truncate font-mono text-[12px]">{visible(i.path)}</span>
+                <span className="truncate font-mono text-code">{visible(i.path)}</span>
                 <span className={i.state === "conflict" ? "text-meta text-needs" : "text-meta text-fg3"}>
                   {WORDS[i.state]}
                   {i.state === "new" && `, ${bytes(i.size)}`}

@@ -54,7 +54,7 @@ export function Box({ label, text, onText, action, busy, error, onDone, onCancel
             onCancel();
           }
         }}
-        className="field-sizing-content max-h-[40vh] min-h-14 w-full resize-none rounded-md border border-control bg-bg1 px-2.5 py-1.5 font-sans text-[13px] leading-5 pointer-coarse:text-[16px]"
+        className="field-sizing-content max-h-[40vh] min-h-14 w-full resize-none rounded-md border border-control bg-bg1 px-2.5 py-1.5 font-sans text-body leading-5 pointer-coarse:text-touch"
       />
       {error ? <FormError error={error} /> : null}
       <div className="flex flex-wrap justify-end gap-2">

@@ -17,7 +17,7 @@ export function Compose({ workspace, at, onDone }: { workspace: string; at: stri
   return (
     <section
       aria-label={label}
-      className="mx-2 my-1.5 max-w-3xl rounded-md border border-control bg-bg1 px-3 py-2 font-sans text-[13px] leading-5 whitespace-normal"
+      className="mx-2 my-1.5 max-w-3xl rounded-md border border-control bg-bg1 px-3 py-2 font-sans text-body leading-5 whitespace-normal"
     >
       <Box
         autoFocus

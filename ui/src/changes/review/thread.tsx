@@ -106,7 +106,7 @@ export function ThreadView({ workspace, thread: t, listed, onGo, children }: Pro
 }
 
 const SHELL =
-  "mx-2 my-1.5 max-w-3xl rounded-md border border-hairline bg-bg1 px-3 py-2 font-sans text-[13px] leading-5 whitespace-normal";
+  "mx-2 my-1.5 max-w-3xl rounded-md border border-hairline bg-bg1 px-3 py-2 font-sans text-body leading-5 whitespace-normal";
 
 /** What one person said. A draft can be changed. */
 function Said({ workspace, comment: c, draft }: { workspace: string; comment: Comment; draft: boolean }) {
@@ -160,7 +160,7 @@ function Quote({ comment: c }: { comment: Comment }) {
         {visible(c.path)}, {aboutOf(c)}
         {c.outdated ? " original code" : ""}
       </figcaption>
-      <pre className="rounded-sm bg-bg3 px-2 py-1 font-mono text-[12px] leading-[18px] break-words whitespace-pre-wrap">
+      <pre className="rounded-sm bg-bg3 px-2 py-1 font-mono text-code leading-[18px] break-words whitespace-pre-wrap">
         {lines.map((l, i) => `${String(c.line + i).padStart(4)}  ${visible(l)}`).join("\n")}
         {c.end_line - c.line >= 12 ? "\n  …" : ""}
       </pre>

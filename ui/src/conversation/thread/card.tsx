@@ -119,12 +119,12 @@ export function WritingCard({ part }: { part: WritingPart }) {
 }
 
 const Title = ({ text }: { text: string }) => (
-  <span className="min-w-0 flex-1 truncate font-mono text-[12px] text-fg2">{text}</span>
+  <span className="min-w-0 flex-1 truncate font-mono text-code text-fg2">{text}</span>
 );
 
 function Frame({ aside, children }: { aside?: ReactNode; children: ReactNode }) {
   return (
-    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-start gap-x-2 rounded-md border border-hairline bg-bg1 px-2 py-0.5">
+    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-start gap-x-2 panel px-2 py-0.5">
       <div className="min-w-0">{children}</div>
       {aside}
     </div>

@@ -111,7 +111,7 @@ function ModelField({ model, account, onDone }: FieldProps) {
             onDone(text.trim());
           }
         }}
-        className="h-6 w-52 rounded-md border border-control bg-bg1 px-1.5 font-mono text-[12px] pointer-coarse:h-11"
+        className="h-6 w-52 rounded-md border border-control bg-bg1 px-1.5 font-mono text-code pointer-coarse:h-11"
       />
       <ModelList id={list} names={names} />
     </>

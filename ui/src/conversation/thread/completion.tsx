@@ -40,7 +40,7 @@ export function CompletionList({ list }: { list: Suggestions<Command> }) {
     >
       {(c) => (
         <>
-          <span className="shrink-0 font-mono text-[12px]">
+          <span className="shrink-0 font-mono text-code">
             /{c.name} <span className="text-fg3">{c.argument_hint}</span>
           </span>
           <span className="min-w-0 truncate text-meta text-fg2">{c.description}</span>

@@ -133,7 +133,7 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
               enterKeyHint={isCoarse() ? "enter" : "send"}
               onChange={(e) => setText(e.target.value)}
               onKeyDown={onKey}
-              className="field-sizing-content block max-h-[40vh] min-h-12 w-full resize-none bg-transparent px-2.5 pt-2 leading-5 outline-none disabled:opacity-60 pointer-coarse:text-[16px]"
+              className="field-sizing-content block max-h-[40vh] min-h-12 w-full resize-none bg-transparent px-2.5 pt-2 leading-5 outline-none disabled:opacity-60 pointer-coarse:text-touch"
             />
             <div className="flex flex-wrap items-center gap-1 px-1.5 pb-1.5">
               {thread && files.takes && <AttachButton onFiles={files.add} />}

@@ -38,7 +38,7 @@ export function StateLine({ session, conversation, onAgain, busy, may }: Props) 
           s.words
         )}
       </span>
-      {s.code && <code className="text-[11px] text-fg3">{s.code}</code>}
+      {s.code && <code className="text-micro text-fg3">{s.code}</code>}
       {s.code === "model_unauthorized" && (
         <Link
           from="/$team/w/$key"

@@ -94,7 +94,7 @@ function Files({ files, total }: { files: readonly Contradicted[]; total: number
       <ul className="mt-2 max-h-[45vh] overflow-y-auto">
         {files.map((f) => (
           <li key={f.path} className="mt-2">
-            <p className="font-mono text-[12px] break-all text-fg">{visible(f.path)}</p>
+            <p className="font-mono text-code break-all text-fg">{visible(f.path)}</p>
             {f.places.length === 0 && <p className="text-meta">{f.message}</p>}
             {f.places.slice(0, MOST).map((c) => (
               <ConflictPlace key={c.line} conflict={c} />

@@ -38,7 +38,7 @@ export function CodesToKeep({ codes, email, onDone }: { codes: string[]; email: 
         Use them if you lose your phone or passkey. Each works once, after your password. They are not shown again:
         store them with your passwords.
       </p>
-      <ul aria-label="Recovery codes" className="my-3 grid max-w-md grid-cols-2 gap-x-6 gap-y-1 font-mono text-[13px]">
+      <ul aria-label="Recovery codes" className="my-3 grid max-w-md grid-cols-2 gap-x-6 gap-y-1 font-mono text-body">
         {codes.map((c) => (
           <li key={c} className="select-all">
             {c}

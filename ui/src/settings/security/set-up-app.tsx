@@ -37,7 +37,7 @@ export default function SetUpApp({ made, email, onClose }: Props) {
   if (codes) return <CodesToKeep codes={codes} email={email} onDone={done} />;
   return (
     <form
-      className="flex flex-col gap-4 rounded-md border border-hairline bg-bg1 p-4"
+      className="flex flex-col gap-4 panel p-4"
       onSubmit={(e) => {
         e.preventDefault();
         if (!send.busy) void send.run(code);
@@ -65,7 +65,7 @@ export default function SetUpApp({ made, email, onClose }: Props) {
         required
         autoFocus
         mono
-        className="text-[16px]! tracking-widest"
+        className="text-touch! tracking-widest"
         value={code}
         onChange={(e) => {
           const next = digits(e.target.value);
