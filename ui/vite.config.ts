@@ -29,7 +29,7 @@ export default defineConfig({
             },
             {
               name: "kit",
-              test: /src[\\/](kit(?![\\/](more-icons|combobox|chip|use-media|field|dialog|menu-parts|floating|toaster|confirmer))|state|format|api|keys|net)[\\/]/,
+              test: /src[\\/](kit(?![\\/](more-icons|combobox|chip|divider|drag|use-media|field|dialog|menu-parts|floating|toaster|confirmer))|state|format|api|keys|net)[\\/]/,
             },
             // What floats over the page: it loads behind the first paint. It stands last: a group takes along what it imports.
             {

@@ -5,6 +5,7 @@ import type { Session, Workspace } from "@/api/client";
 import { changesQuery, compareQuery, removeKey, sessionsQuery } from "@/api/queries";
 import { byBareKey, perform, useAction } from "@/keys/keyboard";
 import { IconButton } from "@/kit/button";
+import { Divider } from "@/kit/divider";
 import { Icon } from "@/kit/icon";
 import { NotFound } from "@/kit/pages";
 import { lazy } from "@/kit/part";
@@ -20,7 +21,6 @@ import { useTitle } from "@/state/use-title";
 import { useWorkspaceByKey } from "@/state/use-workspace";
 import { PutAway } from "./archived";
 import { Creation } from "./creation";
-import { Divider } from "./divider";
 import { firstView, isOwn, rememberView, terminalTab } from "./first-tab";
 import { WorkspaceHead } from "./head";
 import { TWO_FROM, useAlone, useKept, useShare } from "./panes";
@@ -364,7 +364,18 @@ function Panes({ width, agent, side }: { width: number; agent?: ReactNode; side?
           {agent}
         </Pane>
       )}
-      {both && <Divider share={share} least={least} onShare={set} onReset={reset} />}
+      {both && (
+        <Divider
+          label="Width of the agent's pane"
+          value={share * 100}
+          min={least * 100}
+          max={(1 - least) * 100}
+          step={2}
+          valueAt={(x, width) => (x / width) * 100}
+          onValue={(percent) => set(percent / 100)}
+          onReset={reset}
+        />
+      )}
       {side && (
         <Pane
           key="side"
