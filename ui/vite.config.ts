@@ -6,6 +6,45 @@ import { defineConfig } from "vite";
 // The server the dev server passes API calls and sockets on to.
 const server = process.env.PARAWORK_URL ?? "http://127.0.0.1:8080";
 
+/**
+ * The groups of modules that a first paint needs together, in the order of the pages: a module belongs to the first that imports it. What is
+ * listed is the page and the parts that it loads lazily but shows at once.
+ */
+const SHOWN: Record<string, string[]> = {
+  shell: ["main"],
+  work: ["workspaces/workspace-screen", "changes/tab"],
+  overlay: ["kit/menu-parts", "kit/floating", "app/palette"],
+};
+
+interface Graph {
+  getModuleInfo: (id: string) => { importedIds: string[] } | null;
+}
+
+/** The group of a module, by who imports it without waiting. */
+function shownWith(id: string, graph: Graph): string | null {
+  shown ??= reached(graph);
+  return shown.get(id) ?? null;
+}
+
+let shown: Map<string, string> | undefined;
+
+function reached(graph: Graph): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const [group, roots] of Object.entries(SHOWN)) {
+    const queue = roots.map((r) => {
+      const file = fileURLToPath(new URL(`./src/${r}.tsx`, import.meta.url));
+      if (!graph.getModuleInfo(file)) throw new Error(`vite.config.ts: no module ${file}`);
+      return file;
+    });
+    for (let id = queue.pop(); id !== undefined; id = queue.pop()) {
+      if (found.has(id)) continue;
+      found.set(id, group);
+      queue.push(...(graph.getModuleInfo(id)?.importedIds ?? []));
+    }
+  }
+  return found;
+}
+
 export default defineConfig({
   plugins: [react(), tailwindcss()],
   resolve: { alias: { "@": fileURLToPath(new URL("./src", import.meta.url)) } },
@@ -17,25 +56,28 @@ export default defineConfig({
     reportCompressedSize: false,
     rolldownOptions: {
       output: {
-        // Few files that rarely change: what every screen needs, the terminal, and its WebGL renderer, which loads on its own.
+        // Few files: each costs a request. Libraries change rarely and are cached on their own; ours are joined by what is shown together.
         codeSplitting: {
           groups: [
-            { name: "webgl", test: /@xterm[\\/]addon-webgl/ },
-            { name: "novnc", test: /@novnc[\\/]novnc/ },
-            { name: "terminal", test: /node_modules[\\/]@xterm[\\/]/ },
+            { name: "webgl", test: /@xterm[\\/]addon-webgl/, priority: 9 },
+            { name: "novnc", test: /@novnc[\\/]novnc/, priority: 9 },
+            { name: "xterm", test: /node_modules[\\/]@xterm[\\/]/, priority: 8 },
+            { name: "react", test: /node_modules[\\/](react|react-dom|scheduler)[\\/]/, priority: 7 },
             {
-              name: "vendor",
-              test: /node_modules[\\/](?:(?:react|react-dom|scheduler|openapi-fetch|use-sync-external-store)[\\/]|@tanstack[\\/](?!react-virtual|virtual-core))/,
+              name: "router",
+              test: /node_modules[\\/]@tanstack[\\/](react-router|router-core|history|store|react-store)[\\/]/,
+              priority: 7,
             },
             {
-              name: "kit",
-              test: /src[\\/](kit(?![\\/](more-icons|combobox|chip|divider|drag|use-media|field|dialog|menu-parts|floating|toaster|confirmer))|state|format|api|keys|net)[\\/]/,
+              name: "query",
+              test: /node_modules[\\/](openapi-fetch|@tanstack[\\/](react-query|query-core))[\\/]/,
+              priority: 7,
             },
-            // What floats over the page: it loads behind the first paint. It stands last: a group takes along what it imports.
-            {
-              name: "overlay",
-              test: /node_modules[\\/](radix-ui|@radix-ui|@floating-ui|aria-hidden|react-remove-scroll|react-style-singleton|use-callback-ref|use-sidecar|get-nonce|tslib)|src[\\/]kit[\\/](dialog|menu-parts|floating|toaster|confirmer)/,
-            },
+            ...Object.keys(SHOWN).map((group, i) => ({
+              name: (id: string, graph: Graph) => (shownWith(id, graph) === group ? group : null),
+              debugName: group,
+              priority: 6 - i, // a group takes along what it imports, so that those shown first choose first
+            })),
           ],
         },
       },

@@ -10,16 +10,18 @@ if (!existsSync(join(dist, "index.html"))) {
   process.exit(0);
 }
 
+// What a page sends in all, fonts and answers included, is measured in a browser: testing/e2e/tests/wire.test.mjs.
 const budgets = [
-  [/^(index|vendor|kit|shell)-.*\.js$/, "main", 160], // together
-  [/^terminal-.*\.js$/, "terminal", 125],
+  [/^(index|react|router|query|shell)-.*\.js$/, "main", 160], // together
+  [/^work-.*\.js$/, "workspace", 90],
+  [/^xterm-.*\.js$/, "terminal", 110],
   [/^webgl-.*\.js$/, "webgl", 33],
   [/^code-.*\.js$/, "editor", 110],
   [/^novnc-.*\.js$/, "desktop", 70],
   [/\.js$/, "other", 60],
 ];
 // What must not come with the first paint: a stray import of it would weigh on every page.
-const LAZY = /from"\.\/(overlay|terminal|webgl|code|novnc)-/;
+const LAZY = /from"\.\/(overlay|work|xterm|webgl|code|novnc)-/;
 // All assets, which the server embeds. Most are loaded lazily: the panels of tasks, artifacts, subagents, checkpoints and tools among them.
 const RAW_MB = 3.2;
 const problems = [];

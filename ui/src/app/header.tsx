@@ -11,14 +11,12 @@ import { Icon } from "@/kit/icon";
 import { Kbd } from "@/kit/kbd";
 import { Logo } from "@/kit/mark";
 import { Menu, MenuChoice, MenuItem, MenuLabel, MenuLine } from "@/kit/menu";
-import { lazy } from "@/kit/part";
 import { myInvitesQuery } from "@/people/api";
 import { look, setLook, type Theme } from "@/state/look";
 import { useStore } from "@/state/store";
 import { useMe, useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
-
-const Spent = lazy(() => import("./spent"));
+import Spent from "./spent";
 
 const NAV =
   "control-h flex items-center gap-1.5 rounded-md px-2 text-fg2 hover:bg-bg2 hover:text-fg data-[status=active]:bg-bg3 data-[status=active]:font-medium data-[status=active]:text-fg";

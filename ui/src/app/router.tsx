@@ -16,7 +16,9 @@ import type { Adding } from "@/projects/add-dialog";
 import { text } from "@/state/address";
 import { isString, recall } from "@/state/remember";
 import { workspaceSearch } from "@/workspaces/search";
+import { InboxPage } from "./inbox-page";
 import { queryClient } from "./query-client";
+import { Shell } from "./shell";
 
 const rootRoute = createRootRoute({ component: Outlet, notFoundComponent: NotFoundPage, errorComponent: CrashPage });
 
@@ -132,7 +134,7 @@ const teamRoute = createRoute({
     const me = await signedIn(location.href);
     return { me, team: me.teams.find((t) => t.slug === params.team) };
   },
-  component: lazyRouteComponent(() => part(() => import("./shell")), "Shell"),
+  component: Shell,
 });
 
 const teamIndexRoute = createRoute({
@@ -148,7 +150,7 @@ const teamIndexRoute = createRoute({
 const inboxRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/inbox",
-  component: lazyRouteComponent(() => part(() => import("./inbox-page")), "InboxPage"),
+  component: InboxPage,
 });
 
 const workspacesRoute = createRoute({

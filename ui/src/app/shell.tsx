@@ -1,36 +1,34 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Outlet, useNavigate, useRouter } from "@tanstack/react-router";
-import { Suspense, useEffect, useRef } from "react";
+import { Suspense, useEffect, useRef, useState } from "react";
 import { whenSignedOut, whenTeamClosed } from "@/api/client";
 import { EventPump, EventsLink } from "@/api/events";
 import { keys } from "@/api/queries";
+import PaymentBanner from "@/billing/banner";
+import LimitNotice from "@/costs/notice-bar";
 import { useWaiting } from "@/inbox/inbox";
+import Notifier from "@/inbox/notify/notifier";
 import { listen } from "@/keys/keyboard";
 import { NotFoundPage } from "@/kit/pages";
 import { lazy } from "@/kit/part";
 import { connection, tryNow } from "@/state/connection";
 import { remember } from "@/state/remember";
-import { useStore } from "@/state/store";
 import { closedBy, useRefreshMe } from "@/state/team";
 import { showAttention } from "@/state/title";
-import { sidebarView } from "@/workspaces/sidebar-view";
+import { Above } from "./above";
 import { BottomBar } from "./bottom-bar";
 import { ConnectionPill } from "./connection-pill";
+import DoubtBanner from "./doubt-banner";
 import { GlobalActions } from "./global-actions";
 import { Header } from "./header";
 import { PendingStarts } from "./pending-starts";
 import { Prover } from "./prover";
 import { SequenceEcho } from "./sequence-echo";
+import { Sidebar } from "./sidebar";
 
 const ComposerDialog = lazy(() => import("@/composer/dialog"));
 const AddProjectDialog = lazy(() => import("@/projects/add-dialog"));
-const Floating = lazy(() => import("@/kit/floating"));
 const TeamGate = lazy(() => import("./team-gate"));
-const LimitNotice = lazy(() => import("@/costs/notice-bar"));
-const DoubtBanner = lazy(() => import("./doubt-banner"));
-const PaymentBanner = lazy(() => import("@/billing/banner"));
-const Sidebar = lazy(() => import("./sidebar"));
-const Notifier = lazy(() => import("@/inbox/notify/notifier"));
 
 const route = getRouteApi("/$team");
 
@@ -59,7 +57,7 @@ export function Shell() {
 
 function TeamShell({ team, costs, operator }: { team: string; costs: boolean; operator: boolean }) {
   const search = route.useSearch();
-  const sidebar = useStore(sidebarView);
+  const [sidebar, setSidebar] = useState(true);
   const needs = useWaiting(team);
 
   useEffect(() => remember("team", team), [team]);
@@ -88,15 +86,13 @@ function TeamShell({ team, costs, operator }: { team: string; costs: boolean; op
         )}
       </div>
       <div className="flex min-h-0">
-        <Suspense fallback={sidebar.shown && <div className="bg-bg1 max-md:hidden" style={{ width: sidebar.width }} />}>
-          <Sidebar />
-        </Suspense>
+        {sidebar && <Sidebar />}
         <main id="main" tabIndex={-1} className="min-h-0 min-w-0 flex-1 outline-none">
           <Outlet />
         </main>
       </div>
       <BottomBar />
-      <GlobalActions />
+      <GlobalActions onSidebar={() => setSidebar((s) => !s)} />
       <PendingStarts />
       <Suspense>
         {search.new && <ComposerDialog key={search.new} projectId={search.new === "1" ? "" : search.new} />}
@@ -105,9 +101,7 @@ function TeamShell({ team, costs, operator }: { team: string; costs: boolean; op
       <ConnectionPill />
       <SequenceEcho />
       <Prover />
-      <Suspense>
-        <Floating />
-      </Suspense>
+      <Above />
       <Suspense>
         <Notifier />
       </Suspense>

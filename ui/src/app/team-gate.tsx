@@ -1,11 +1,10 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { Suspense, useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import type { Team } from "@/api/client";
 import { Button, buttonClass } from "@/kit/button";
 import { TextField } from "@/kit/field";
 import { Logo } from "@/kit/mark";
-import { lazy } from "@/kit/part";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { AuthenticatorApp } from "@/settings/security/app";
 import { Passkeys } from "@/settings/security/passkeys";
@@ -15,9 +14,8 @@ import { ownWaysQuery, waysQuery } from "@/signin/queries";
 import { SignOut } from "@/signin/sign-out";
 import { useMe, useRefreshMe, useTeam } from "@/state/team";
 import { useTitle } from "@/state/use-title";
+import { Above } from "./above";
 import { Prover } from "./prover";
-
-const Floating = lazy(() => import("@/kit/floating"));
 
 /** Shown instead of a team the user belongs to but cannot enter now. */
 export default function TeamGate({ why }: { why: "suspended" | "second_factor" }) {
@@ -32,9 +30,7 @@ export default function TeamGate({ why }: { why: "suspended" | "second_factor" }
       {why === "suspended" ? <Suspended team={team} /> : <SecondFactor team={team} />}
       <Elsewhere team={team} />
       <Prover />
-      <Suspense>
-        <Floating />
-      </Suspense>
+      <Above />
     </main>
   );
 }

@@ -8,8 +8,8 @@ import { visible } from "@/format/text";
 import { ago } from "@/format/time";
 import { useAwaitedKeys } from "@/keys/keyboard";
 import { Button, buttonClass } from "@/kit/button";
-import { lazy } from "@/kit/part";
 import { Busy, Empty, Failure, Output, Skeleton } from "@/kit/states";
+import SyncNotes from "@/sandboxes/sync-notes";
 import { isBoolean, recall, remember } from "@/state/remember";
 import { toastError } from "@/state/toasts";
 import { warmUp } from "./diff/parser";
@@ -19,8 +19,6 @@ import { EVERYTHING, MERGED, type Sides } from "./sides";
 export { prefetchChanges } from "./prefetch";
 
 warmUp();
-
-const SyncNotes = lazy(() => import("@/sandboxes/sync-notes"));
 
 /** What differs between two states of the workspace: the files, their lines, and the commit. */
 export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {

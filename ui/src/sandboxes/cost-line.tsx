@@ -1,20 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
-import { Popover } from "radix-ui";
-import { useState } from "react";
+import { Suspense, useState } from "react";
 import type { Workspace } from "@/api/client";
-import { sessionsQuery } from "@/api/queries";
-import { exactUsd, tokenCount } from "@/costs/amounts";
-import { type WorkspaceCosts, workspaceCostsQuery } from "@/costs/api";
-import { modelWords } from "@/costs/usage";
-import { unknownWords } from "@/costs/usage-table";
+import { workspaceCostsQuery } from "@/costs/api";
 import { costNow, ENDS_SOON, whenWords } from "@/costs/words";
 import { hourly, usd } from "@/format/money";
 import { useNow } from "@/format/now";
-import { until } from "@/format/time";
-import { cx } from "@/kit/cx";
+import { lazy } from "@/kit/part";
 import { useTeam } from "@/state/team";
 import type { RemoteSandbox } from "./remote";
+
+const load = () => import("./cost-popover");
+const CostPopover = lazy(load);
 
 /** The cost of a workspace, its rate, and when the budget or quota ends; expanded, the breakdown. */
 export default function CostLine({
@@ -25,6 +21,7 @@ export default function CostLine({
   sandbox: RemoteSandbox | undefined;
 }) {
   const team = useTeam();
+  const [used, setUsed] = useState(false);
   const [open, setOpen] = useState(false);
   const costs = useQuery({ ...workspaceCostsQuery(w.id), enabled: team.can("costs.view") });
   const c = costs.data;
@@ -35,44 +32,43 @@ export default function CostLine({
   const spent = costNow(c.cost_nano + c.tokens_cost_nano, rate, costs.dataUpdatedAt, now);
   const ends = c.exhausted_at !== null && c.exhausted_at - now < ENDS_SOON ? c.exhausted_at : undefined;
   const over = ends !== undefined && ends <= now;
+  const button = (
+    <button
+      type="button"
+      aria-haspopup="dialog"
+      aria-expanded={open}
+      onPointerEnter={() => void load().catch(() => {})}
+      onClick={() => {
+        setUsed(true);
+        setOpen(true);
+      }}
+      title="Cost of this workspace"
+      className="min-h-6 rounded-sm tabular-nums underline decoration-dotted underline-offset-2 hover:text-fg"
+    >
+      {usd(spent)}
+      {c.tokens_unknown > 0 && " + unknown"} {rate > 0 ? `at ${hourly(rate)} an hour` : "so far"}
+      {ends !== undefined && (
+        <span className={over ? "text-failed" : "text-needs"}>
+          <span aria-hidden> {over ? "▲" : "◆"} </span>
+          {over ? "its budget or quota is used up" : `used up ${whenWords(ends, now)}`}
+        </span>
+      )}
+    </button>
+  );
+  if (!used) return button;
   return (
-    <Popover.Root open={open} onOpenChange={setOpen}>
-      <Popover.Trigger asChild>
-        <button
-          type="button"
-          title="Cost of this workspace"
-          className="min-h-6 rounded-sm tabular-nums underline decoration-dotted underline-offset-2 hover:text-fg"
-        >
-          {usd(spent)}
-          {c.tokens_unknown > 0 && " + unknown"} {rate > 0 ? `at ${hourly(rate)} an hour` : "so far"}
-          {ends !== undefined && (
-            <span className={over ? "text-failed" : "text-needs"}>
-              <span aria-hidden> {over ? "▲" : "◆"} </span>
-              {over ? "its budget or quota is used up" : `used up ${whenWords(ends, now)}`}
-            </span>
-          )}
-        </button>
-      </Popover.Trigger>
-      <Popover.Portal>
-        <Popover.Content
-          align="start"
-          sideOffset={4}
-          collisionPadding={8}
-          aria-label="Costs of this workspace"
-          className="rise-in z-50 max-h-(--radix-popover-content-available-height) w-[min(420px,calc(100vw-16px))] overflow-y-auto rounded-md bg-bg1 p-3 shadow-float outline-none"
-        >
-          <Split workspace={w} costs={c} spent={spent} idle={s?.state === "running" ? s.idle_at : null} now={now} />
-          <Link
-            to="/$team/usage"
-            params={{ team: team.slug }}
-            search={{ by: "workspace" }}
-            className="mt-2 inline-block min-h-6 leading-6 text-accent hover:underline"
-          >
-            Usage of the team
-          </Link>
-        </Popover.Content>
-      </Popover.Portal>
-    </Popover.Root>
+    <Suspense fallback={button}>
+      <CostPopover
+        trigger={button}
+        open={open}
+        onOpenChange={setOpen}
+        workspace={w}
+        costs={c}
+        spent={spent}
+        idle={s?.state === "running" ? s.idle_at : null}
+        now={now}
+      />
+    </Suspense>
   );
 }
 
@@ -84,91 +80,5 @@ function Plain({ workspace: w, sandbox: s }: { workspace: Workspace; sandbox: Re
     <span className="tabular-nums">
       {usd(w.cost_nano)} {rate > 0 ? `at ${hourly(rate)} an hour` : "so far"}
     </span>
-  );
-}
-
-function Split({
-  workspace: w,
-  costs: c,
-  spent,
-  idle,
-  now,
-}: {
-  workspace: Workspace;
-  costs: WorkspaceCosts;
-  spent: number;
-  idle: number | null;
-  now: number;
-}) {
-  const sessions = useQuery(sessionsQuery(w.id));
-  const nameOf = (id: string, agent: string) => sessions.data?.find((x) => x.id === id)?.agent_name ?? agent;
-  const sandbox = spent - c.tokens_cost_nano;
-  const rows: [string, string, string?][] = [
-    ["Sandboxes", usd(sandbox), exactUsd(c.cost_nano)],
-    ["Models", modelWords(c), exactUsd(c.tokens_cost_nano)],
-  ];
-  return (
-    <>
-      <h2 className="font-medium">Costs of this workspace</h2>
-      <dl className="mt-1">
-        {rows.map(([label, value, title]) => (
-          <div key={label} className="flex justify-between gap-4 border-t border-hairline py-1 first:border-t-0">
-            <dt className="text-fg2">{label}</dt>
-            <dd className="tabular-nums" title={title}>
-              {value}
-            </dd>
-          </div>
-        ))}
-        <div className="flex justify-between gap-4 border-t border-control py-1 font-medium">
-          <dt>Total</dt>
-          <dd className="tabular-nums">{usd(spent)}</dd>
-        </div>
-      </dl>
-      {c.tokens_unknown > 0 && <p className="text-meta text-fg2">{unknownWords(c.tokens_unknown)}</p>}
-      <ul className="mt-1 text-fg2">
-        {c.rate_nano_per_hour > 0 && <li>{hourly(c.rate_nano_per_hour)} an hour while it runs</li>}
-        {idle && idle > now ? <li>Falls asleep {until(idle, now)} if idle</li> : null}
-        {c.exhausted_at !== null && (
-          <li className={cx(c.exhausted_at <= now && "text-failed")}>
-            {c.exhausted_at <= now
-              ? "Its budget or quota is used up."
-              : `Its budget or quota is used up ${whenWords(c.exhausted_at, now)}.`}
-          </li>
-        )}
-      </ul>
-      {c.by_session.length > 0 && (
-        <table className="mt-2 w-full text-left text-meta">
-          <caption className="sr-only">By session</caption>
-          <thead className="text-fg3">
-            <tr>
-              <th scope="col" className="py-1 font-normal">
-                Session
-              </th>
-              <th scope="col" className="py-1 text-right font-normal">
-                Sandbox
-              </th>
-              <th scope="col" className="py-1 text-right font-normal">
-                Tokens
-              </th>
-              <th scope="col" className="py-1 text-right font-normal">
-                Model
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {c.by_session.map((s) => (
-              <tr key={s.session_id} className="border-t border-hairline">
-                <th scope="row" className="max-w-36 truncate py-1 pr-2 font-normal">
-                  {nameOf(s.session_id, s.agent) || "No session"}
-                </th>
-                <td className="py-1 text-right">{usd(s.cost_nano)}</td>
-                <td className="py-1 text-right">{tokenCount(s.input_tokens + s.output_tokens)}</td>
-                <td className="py-1 text-right">{modelWords(s)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
-    </>
   );
 }

@@ -2,13 +2,11 @@ import { useQuery } from "@tanstack/react-query";
 import { Suspense } from "react";
 import type { Schemas, Workspace } from "@/api/client";
 import { count } from "@/format/text";
-import { lazy } from "@/kit/part";
+import CostLine from "./cost-line";
 import { usageLine } from "./meters";
 import { networkQuery, sandboxQuery } from "./queries";
 import { RemoteLine } from "./remote-line";
 import { sleeps } from "./remote-words";
-
-const CostLine = lazy(() => import("./cost-line"));
 
 interface Props {
   workspace: Workspace;

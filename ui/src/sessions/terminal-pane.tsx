@@ -6,6 +6,7 @@ import { sessionsQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { bytes } from "@/format/text";
 import { duration } from "@/format/time";
+import QuestionSlot from "@/inbox/question-slot";
 import { byBareKey, useAction } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
 import { Icon } from "@/kit/icon";
@@ -19,13 +20,11 @@ import { KeyBar } from "@/terminal/key-bar";
 import { hidden, shown, terminalOf } from "@/terminal/registry";
 import { ACTIVE_TAB } from "./active-tab";
 import { EndedBar } from "./ended-bar";
+import MessageBox from "./message-box";
+import AsleepBar from "./paused-bar";
 import { blankWords, hasEnded, isShell } from "./sessions";
 import { StatusLine } from "./status-line";
 
-const QuestionSlot = lazy(() => import("@/inbox/question-slot"));
-const MessageBox = lazy(() => import("./message-box"));
-
-const AsleepBar = lazy(() => import("./paused-bar"));
 const GraceLine = lazy(() => import("@/costs/grace-line"));
 const OlderOutput = lazy(() => import("@/terminal/older-output"));
 

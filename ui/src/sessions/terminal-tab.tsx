@@ -7,17 +7,17 @@ import { Icon } from "@/kit/icon";
 import { lazy } from "@/kit/part";
 import { Empty, Skeleton } from "@/kit/states";
 import { useMedia } from "@/kit/use-media";
+import PlaceFirst from "@/sandboxes/place-first";
+import PlaceStrip from "@/sandboxes/strip";
 import FirstStart, { useFirstStart } from "./first-start";
-import { SessionForm } from "./session-form";
 import { isShell } from "./sessions";
 import { useAgentPane, useShownSession } from "./shown-session";
+import SubagentTree from "./subagent-tree";
+import TerminalPane from "./terminal-pane";
 import type { useStartShell } from "./use-start-shell";
 
-const TerminalPane = lazy(() => import("./terminal-pane"));
-const SubagentTree = lazy(() => import("./subagent-tree"));
+const SessionForm = lazy(() => import("./session-form").then((m) => ({ default: m.SessionForm })));
 const AnswerMode = lazy(() => import("./answer-mode"));
-const PlaceStrip = lazy(() => import("@/sandboxes/strip"));
-const PlaceFirst = lazy(() => import("@/sandboxes/place-first"));
 
 /** The terminal of the session in front, or what starts one. */
 export default function TerminalTab({ workspace: w, sessions: all, may, shell, quiet, idle, onAdd, onStarted }: Props) {
@@ -133,7 +133,9 @@ function NoSessions({ workspace: w, kind, may, shell, onStarted }: NoneProps) {
     <div className="h-full overflow-y-auto p-4 md:p-6">
       <div className="max-w-2xl">
         <h2 className="mb-3 text-title font-semibold">Start a session</h2>
-        <SessionForm workspace={w} onStarted={onStarted} />
+        <Suspense fallback={<Skeleton />}>
+          <SessionForm workspace={w} onStarted={onStarted} />
+        </Suspense>
       </div>
     </div>
   );

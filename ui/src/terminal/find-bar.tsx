@@ -3,6 +3,7 @@ import { useEffect, useState } from "react";
 import { count } from "@/format/text";
 import { IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
+import type { Finder } from "./finder";
 import type { TerminalHandle } from "./handle";
 
 /** Finds text in what the browser holds of a terminal. */
@@ -13,13 +14,24 @@ export function FindBar({ handle, onClose }: { handle: TerminalHandle; onClose: 
   const [caseSensitive, setCase] = useState(false);
   const [found, setFound] = useState({ index: -1, count: 0 });
 
-  useEffect(() => handle.finder.onFound((index, n) => setFound({ index, count: n })), [handle]);
-  useEffect(() => {
-    handle.finder.find(text, { regex, caseSensitive, incremental: true });
-  }, [handle, text, regex, caseSensitive]);
-  useEffect(() => () => handle.finder.end(), [handle]);
+  const [finder, setFinder] = useState<Finder>();
 
-  const step = (back: boolean) => handle.finder.find(text, { regex, caseSensitive, back });
+  // The field is there at once, so that what is typed does not go to the program; what finds it may load.
+  useEffect(() => {
+    let gone = false;
+    void handle.find().then((f) => !gone && setFinder(f));
+    return () => {
+      gone = true;
+    };
+  }, [handle]);
+  useEffect(() => finder?.onFound((index, n) => setFound({ index, count: n })), [finder]);
+  useEffect(() => {
+    finder?.find(text, { regex, caseSensitive, incremental: true });
+  }, [finder, text, regex, caseSensitive]);
+  useEffect(() => () => finder?.end(), [finder]);
+  useEffect(() => () => handle.focus(), [handle]);
+
+  const step = (back: boolean) => finder?.find(text, { regex, caseSensitive, back });
   return (
     <search className="rise-in absolute top-2 right-4 z-10 flex items-center gap-0.5 rounded-md bg-bg1 p-1 shadow-float max-md:inset-x-2">
       <input

@@ -45,10 +45,9 @@ export class Finder {
     return () => d.dispose();
   }
 
-  /** Takes the marks away and goes back to the terminal. */
+  /** Takes the marks away. */
   end(): void {
     this.addon.clearDecorations();
     this.term.clearSelection();
-    this.term.focus();
   }
 }

@@ -4,13 +4,15 @@ import { type IBufferRange, Terminal } from "@xterm/xterm";
 import { api, socketUrl } from "@/api/client";
 import { chordOf, isMac } from "@/keys/chord";
 import { oursInTerminal } from "@/keys/keyboard";
+import { onFirstInput } from "@/kit/first-input";
+import { part } from "@/kit/part";
 import { noteBack } from "@/state/connection";
 import { isCoarse, isTerminalDark, look, onThemeChange } from "@/state/look";
 import { Store } from "@/state/store";
 import { swallowQuestions } from "./answers";
 import { copyFromProgram, pasteInto } from "./clipboard";
 import { binaryInput, colors, keyboardWish } from "./codec";
-import { Finder } from "./finder";
+import type { Finder } from "./finder";
 import type { KeyboardWish } from "./keyboard";
 import { TerminalLink } from "./link";
 import { openLink } from "./open-link";
@@ -41,9 +43,9 @@ export interface HandleConfig {
  */
 export class TerminalHandle {
   readonly view: Store<TerminalView>;
-  readonly finder: Finder;
   readonly element = document.createElement("div");
   private readonly term: Terminal;
+  private finder: Promise<Finder> | undefined;
   private readonly fit: ScreenFit;
   private readonly link: TerminalLink;
   private readonly stops: (() => void)[] = [];
@@ -54,6 +56,7 @@ export class TerminalHandle {
   private writerAt = -1; // the server's clock: only changes matter; -1 = unknown
   private restored = false; // the screen as it was is there: what comes now is new
   private dropWebgl: (() => void) | undefined;
+  private noHurry: (() => void) | undefined;
   private latch = NEW_VIEW.latch;
 
   constructor(readonly config: HandleConfig) {
@@ -79,7 +82,6 @@ export class TerminalHandle {
       scrollback: 10_000,
       theme: isTerminalDark() ? DARK : LIGHT,
     });
-    this.finder = new Finder(this.term);
     this.term.loadAddon(new UnicodeGraphemesAddon());
     this.term.loadAddon(new WebLinksAddon((_e, uri) => openLink(uri, uri, config.workspaceId)));
     this.link = new TerminalLink({
@@ -156,16 +158,28 @@ export class TerminalHandle {
     }
     if (this.host !== host) return;
     this.fit.enter(host);
-    if (!isCoarse()) {
-      this.dropWebgl ??= await withWebgl(this.term, (renderer) => this.set({ renderer }));
-      if (this.host !== host) this.releaseWebgl();
-    }
+    if (!isCoarse()) this.noHurry ??= onFirstInput(() => void this.drawByWebgl(host));
+  }
+
+  /** WebGL draws faster but takes time to begin: not before somebody uses the page. */
+  private async drawByWebgl(host: HTMLElement): Promise<void> {
+    if (this.host !== host) return;
+    this.dropWebgl ??= await withWebgl(this.term, (renderer) => this.set({ renderer }));
+    if (this.host !== host) this.releaseWebgl();
+  }
+
+  /** What finds text in it: loaded when it is used first. */
+  find(): Promise<Finder> {
+    this.finder ??= part(() => import("./finder")).then((m) => new m.Finder(this.term));
+    return this.finder;
   }
 
   /** Takes the terminal out of the page; it goes on reading. */
   detach(host: HTMLElement): void {
     if (this.host !== host) return;
     this.host = undefined;
+    this.noHurry?.();
+    this.noHurry = undefined;
     this.fit.leave();
     this.releaseWebgl();
     this.element.remove();

@@ -13,14 +13,14 @@ import { Skeleton } from "@/kit/states";
 import { hasEnded, isShell } from "@/sessions/sessions";
 import { useAgentPane, useShownSession } from "@/sessions/shown-session";
 import { inStrip, type PaneLink, SessionStrip, ViewSwitch } from "@/sessions/strip";
+import TerminalPane from "@/sessions/terminal-pane";
+import TerminalTab from "@/sessions/terminal-tab";
 import { useStartShell } from "@/sessions/use-start-shell";
 import { forget, isString, recall, remember } from "@/state/remember";
 import { useTeam } from "@/state/team";
 import { isOwn, terminalTab } from "./first-tab";
 
-const TerminalTab = lazy(() => import("@/sessions/terminal-tab"));
 const ConversationTab = lazy(() => import("@/conversation/tab"));
-const TerminalPane = lazy(() => import("@/sessions/terminal-pane"));
 const StartDialog = lazy(() => import("@/sessions/start-dialog").then((m) => ({ default: m.StartDialog })));
 
 /** Two terminals stand side by side from this width (px) of their pane on, one above the other below it. */

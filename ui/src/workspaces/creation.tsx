@@ -3,17 +3,15 @@ import { Suspense } from "react";
 import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { Button } from "@/kit/button";
-import { lazy } from "@/kit/part";
 import CannotServe from "@/sandboxes/cannot-serve";
 import { clearProblem, noteProblem } from "@/sandboxes/problem";
 import Starting from "@/sandboxes/starting";
 import { StepRow } from "@/sandboxes/steps";
 import { useWatched } from "@/sandboxes/watch";
 import { pendingStarts } from "@/sessions/pending-start";
+import TerminalPane from "@/sessions/terminal-pane";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
-
-const TerminalPane = lazy(() => import("@/sessions/terminal-pane"));
 
 /** How a workspace comes to be: named steps with their times, cancel in each, retry after a failure. */
 export function Creation({ workspace: w }: { workspace: Workspace }) {

@@ -15,6 +15,7 @@ import { Counts, copyText } from "@/kit/states";
 import { Danger, onDangerous } from "@/machines/danger";
 import { OverlapMark } from "@/merge/overlap-mark";
 import { PullMark } from "@/merge/pull-mark";
+import PlaceLine from "@/sandboxes/line";
 import { findPlace } from "@/sandboxes/which";
 import { OwnSecretsItem } from "@/sessions/own-secrets";
 import { hasEnded, isShell } from "@/sessions/sessions";
@@ -30,7 +31,6 @@ import type { Side, WorkspaceDialog } from "./search";
 
 const Deliver = lazy(() => import("./deliver"));
 const ShareDialog = lazy(() => import("@/sessions/share-dialog"));
-const PlaceLine = lazy(() => import("@/sandboxes/line"));
 
 interface Props {
   workspace: Workspace;

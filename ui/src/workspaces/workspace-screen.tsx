@@ -1,17 +1,19 @@
-import { type QueryClient, useIsMutating, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useIsMutating, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { type ReactNode, Suspense, useEffect, useRef } from "react";
 import type { Session, Workspace } from "@/api/client";
 import { changesQuery, compareQuery, removeKey, sessionsQuery } from "@/api/queries";
+import ChangesTab, { prefetchChanges } from "@/changes/tab";
+import AskingElsewhere from "@/inbox/other-questions";
 import { byBareKey, perform, useAction } from "@/keys/keyboard";
 import { IconButton } from "@/kit/button";
-import { Divider } from "@/kit/divider";
 import { Icon } from "@/kit/icon";
 import { NotFound } from "@/kit/pages";
 import { lazy } from "@/kit/part";
-import { preloadable } from "@/kit/preloadable";
 import { Pane, useWidth } from "@/kit/room";
 import { Failure, Skeleton } from "@/kit/states";
+import GitWorkHere from "@/merge/git-work-here";
+import PortOffers from "@/sandboxes/port-offers";
 import { ACTIVE_TAB } from "@/sessions/active-tab";
 import { isShell } from "@/sessions/sessions";
 import { type AgentPane as AgentPaneState, InAgentPane, inFront } from "@/sessions/shown-session";
@@ -19,8 +21,10 @@ import { isBoolean, recall } from "@/state/remember";
 import { useTeam } from "@/state/team";
 import { useTitle } from "@/state/use-title";
 import { useWorkspaceByKey } from "@/state/use-workspace";
+import AgentPane from "./agent-pane";
 import { PutAway } from "./archived";
 import { Creation } from "./creation";
+import { Divider } from "./divider";
 import { firstView, isOwn, rememberView, terminalTab } from "./first-tab";
 import { WorkspaceHead } from "./head";
 import { TWO_FROM, useAlone, useKept, useShare } from "./panes";
@@ -29,22 +33,14 @@ import { SideTabs, TimelineSwitch } from "./tabs";
 
 const SIDE_PANE = "side-pane";
 
-const AgentPane = lazy(() => import("./agent-pane"));
 const FilesTab = lazy(() => import("@/editor/editor-screen").then((m) => ({ default: m.FilesTab })));
-const { Part: ChangesTab, preload: preloadChanges } = preloadable(() => import("@/changes/tab"));
-/** Fetches what the changes begin with, and what shows them. */
-const readChangesAhead = (client: QueryClient, id: string) =>
-  void import("@/changes/tab").then((m) => m.prefetchChanges(client, id)).catch(() => {}); // showing them tells what is wrong
-const AskingElsewhere = lazy(() => import("@/inbox/other-questions"));
 const HistoryTab = lazy(() => import("@/history/tab"));
 const TimelineTab = lazy(() => import("@/timeline/tab"));
 const BrowserTab = lazy(() => import("@/browser/tab"));
 const DesktopTab = lazy(() => import("@/desktop/tab"));
 const CodeTab = lazy(() => import("@/code/tab"));
-const PortOffers = lazy(() => import("@/sandboxes/port-offers"));
 const PreviewTab = lazy(() => import("@/sandboxes/preview-tab"));
 const ArtifactsTab = lazy(() => import("@/artifacts/tab"));
-const GitWorkHere = lazy(() => import("@/merge/git-work-here"));
 const MergeTab = lazy(() => import("@/merge/tab"));
 const MoveDialog = lazy(() => import("@/sandboxes/move-dialog"));
 const PlaceDialog = lazy(() => import("@/sandboxes/dialog"));
@@ -104,18 +100,13 @@ function Open({ workspace: w }: { workspace: Workspace }) {
     if (shown && (search.tab === "terminal" || search.tab === "conversation")) rememberView(shown, search.tab);
   }, [shown, search.tab]);
 
-  // The changes are what most people open next: what shows them comes while nothing else is done.
-  useEffect(() => {
-    const timer = setTimeout(preloadChanges, 500);
-    return () => clearTimeout(timer);
-  }, []);
   const client = useQueryClient();
   const read = alive && side !== "changes" && changes.data ? changes.data : undefined;
   const first = useRef(true);
   useEffect(() => {
     if (!read || read.items.length === 0) return;
     // While the agent keeps writing, nobody reads along: refetch once it has paused.
-    const timer = setTimeout(() => readChangesAhead(client, w.id), first.current ? 700 : 2_500);
+    const timer = setTimeout(() => prefetchChanges(client, w.id), first.current ? 700 : 2_500);
     first.current = false;
     return () => clearTimeout(timer);
   }, [client, w.id, read]);
@@ -215,7 +206,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
       to={toSide}
       onOpen={goSide}
       onClose={closeExtra}
-      onNear={(to) => to === "changes" && alive && side !== "changes" && readChangesAhead(client, w.id)}
+      onNear={(to) => to === "changes" && alive && side !== "changes" && prefetchChanges(client, w.id)}
       agent={two ? undefined : { to: (s) => toAgent(pane.view, s), needs: list.some((s) => s.state === "waiting") }}
     >
       {two && (
@@ -364,18 +355,7 @@ function Panes({ width, agent, side }: { width: number; agent?: ReactNode; side?
           {agent}
         </Pane>
       )}
-      {both && (
-        <Divider
-          label="Width of the agent's pane"
-          value={share * 100}
-          min={least * 100}
-          max={(1 - least) * 100}
-          step={2}
-          valueAt={(x, width) => (x / width) * 100}
-          onValue={(percent) => set(percent / 100)}
-          onReset={reset}
-        />
-      )}
+      {both && <Divider share={share} least={least} onShare={set} onReset={reset} />}
       {side && (
         <Pane
           key="side"
