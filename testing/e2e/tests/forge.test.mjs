@@ -98,7 +98,7 @@ describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }
       .getByRole("link", { name: "unit" })
       .waitFor();
     await card.getByText("grace approved").waitFor();
-    await page.getByRole("navigation", { name: "Workspaces by state" }).getByText("Pull request #1, checks failed").waitFor();
+    await page.getByRole("navigation", { name: "Sidebar" }).getByText("Pull request #1, checks failed").waitFor();
     assert.deepEqual(await axe(page), []);
     await shot(page, "pull-request-open");
 

@@ -7,7 +7,6 @@ import { onFirstInput } from "@/kit/first-input";
 import { lazy } from "@/kit/part";
 import { isDark, setLook } from "@/state/look";
 import { useTeam } from "@/state/team";
-import { grouped } from "@/workspaces/groups";
 
 const loadPalette = () => import("./palette");
 const Palette = lazy(loadPalette);
@@ -15,7 +14,7 @@ const QuickOpen = lazy(() => import("@/files/quick-open"));
 const HelpSheet = lazy(() => import("./help-sheet"));
 
 /** The actions that work everywhere, the palette and the help sheet. */
-export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
+export function GlobalActions() {
   const team = useTeam();
   const navigate = useNavigate();
   const { key } = useParams({ strict: false });
@@ -26,17 +25,7 @@ export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
   // Loaded in advance: otherwise keys typed while it loads would trigger other actions.
   useEffect(() => onFirstInput(() => void loadPalette().catch(() => {})), []);
 
-  const order = grouped(list.data ?? []).flatMap((g) => g.items);
-  const step = (by: number) => {
-    if (order.length === 0) return;
-    const at = order.findIndex((i) => i.workspace.key === key);
-    const next = order[(at + by + order.length) % order.length] ?? order[0]!;
-    void navigate({ to: "/$team/w/$key", params: { ...params, key: next.workspace.key } });
-  };
-  const needy = order.filter((i) => i.standing.group === "needs" || i.standing.group === "stuck");
-
   const here = key ? list.data?.find((w) => w.key === key) : undefined;
-
   useAction("palette", () => setOpen("palette"));
   // Without a workspace the key finds what there is otherwise: the browser would print the page.
   useAction("files.quick", () => setOpen(here ? "files" : "palette"));
@@ -53,7 +42,6 @@ export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
   );
   useAction("palette.terminal", () => setOpen("palette"));
   useAction("help", () => setOpen("help"));
-  useAction("sidebar", onSidebar);
   useAction("theme", () => setLook({ theme: isDark() ? "light" : "dark" }));
   useAction("go.inbox", () => void navigate({ to: "/$team/inbox", params }));
   useAction("go.workspaces", () => void navigate({ to: "/$team/w", params }));
@@ -68,17 +56,6 @@ export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
   useAction(
     "go.settings",
     () => void navigate({ to: "/$team/settings/{-$section}", params: { ...params, section: undefined } }),
-  );
-  useAction("go.next", () => step(1), order.length > 0);
-  useAction("go.previous", () => step(-1), order.length > 0);
-  useAction(
-    "go.needs",
-    () => {
-      const at = needy.findIndex((i) => i.workspace.key === key);
-      const next = needy[(at + 1) % needy.length];
-      if (next) void navigate({ to: "/$team/w/$key", params: { ...params, key: next.workspace.key } });
-    },
-    needy.length > 0,
   );
   useAction(
     "workspace.new",

@@ -1,6 +1,6 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Outlet, useNavigate, useRouter } from "@tanstack/react-router";
-import { Suspense, useEffect, useRef, useState } from "react";
+import { Suspense, useEffect, useRef } from "react";
 import { whenSignedOut, whenTeamClosed } from "@/api/client";
 import { EventPump, EventsLink } from "@/api/events";
 import { keys } from "@/api/queries";
@@ -13,8 +13,10 @@ import { NotFoundPage } from "@/kit/pages";
 import { lazy } from "@/kit/part";
 import { connection, tryNow } from "@/state/connection";
 import { remember } from "@/state/remember";
+import { useStore } from "@/state/store";
 import { closedBy, useRefreshMe } from "@/state/team";
 import { showAttention } from "@/state/title";
+import { sidebarView } from "@/workspaces/sidebar-view";
 import { Above } from "./above";
 import { BottomBar } from "./bottom-bar";
 import { ConnectionPill } from "./connection-pill";
@@ -24,11 +26,11 @@ import { Header } from "./header";
 import { PendingStarts } from "./pending-starts";
 import { Prover } from "./prover";
 import { SequenceEcho } from "./sequence-echo";
-import { Sidebar } from "./sidebar";
 
 const ComposerDialog = lazy(() => import("@/composer/dialog"));
 const AddProjectDialog = lazy(() => import("@/projects/add-dialog"));
 const TeamGate = lazy(() => import("./team-gate"));
+const Sidebar = lazy(() => import("./sidebar"));
 
 const route = getRouteApi("/$team");
 
@@ -57,7 +59,7 @@ export function Shell() {
 
 function TeamShell({ team, costs, operator }: { team: string; costs: boolean; operator: boolean }) {
   const search = route.useSearch();
-  const [sidebar, setSidebar] = useState(true);
+  const sidebar = useStore(sidebarView);
   const needs = useWaiting(team);
 
   useEffect(() => remember("team", team), [team]);
@@ -86,13 +88,15 @@ function TeamShell({ team, costs, operator }: { team: string; costs: boolean; op
         )}
       </div>
       <div className="flex min-h-0">
-        {sidebar && <Sidebar />}
+        <Suspense fallback={sidebar.shown && <div className="bg-bg1 max-md:hidden" style={{ width: sidebar.width }} />}>
+          <Sidebar />
+        </Suspense>
         <main id="main" tabIndex={-1} className="min-h-0 min-w-0 flex-1 outline-none">
           <Outlet />
         </main>
       </div>
       <BottomBar />
-      <GlobalActions onSidebar={() => setSidebar((s) => !s)} />
+      <GlobalActions />
       <PendingStarts />
       <Suspense>
         {search.new && <ComposerDialog key={search.new} projectId={search.new === "1" ? "" : search.new} />}

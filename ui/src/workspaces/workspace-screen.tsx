@@ -7,6 +7,7 @@ import ChangesTab, { prefetchChanges } from "@/changes/tab";
 import AskingElsewhere from "@/inbox/other-questions";
 import { byBareKey, perform, useAction } from "@/keys/keyboard";
 import { IconButton } from "@/kit/button";
+import { Divider } from "@/kit/divider";
 import { Icon } from "@/kit/icon";
 import { NotFound } from "@/kit/pages";
 import { lazy } from "@/kit/part";
@@ -24,7 +25,6 @@ import { useWorkspaceByKey } from "@/state/use-workspace";
 import AgentPane from "./agent-pane";
 import { PutAway } from "./archived";
 import { Creation } from "./creation";
-import { Divider } from "./divider";
 import { firstView, isOwn, rememberView, terminalTab } from "./first-tab";
 import { WorkspaceHead } from "./head";
 import { TWO_FROM, useAlone, useKept, useShare } from "./panes";
@@ -355,7 +355,18 @@ function Panes({ width, agent, side }: { width: number; agent?: ReactNode; side?
           {agent}
         </Pane>
       )}
-      {both && <Divider share={share} least={least} onShare={set} onReset={reset} />}
+      {both && (
+        <Divider
+          label="Width of the agent's pane"
+          value={share * 100}
+          min={least * 100}
+          max={(1 - least) * 100}
+          step={2}
+          valueAt={(x, width) => (x / width) * 100}
+          onValue={(percent) => set(percent / 100)}
+          onReset={reset}
+        />
+      )}
       {side && (
         <Pane
           key="side"

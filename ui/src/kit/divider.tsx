@@ -1,26 +1,30 @@
 import { type KeyboardEvent, type PointerEvent, useState } from "react";
-import { cx } from "@/kit/cx";
+import { cx } from "./cx";
 
 interface Props {
-  /** The left pane's share of the width, 0 to 1, and the least it can have. */
-  share: number;
-  least: number;
-  onShare: (share: number) => void;
+  /** What it changes, such as "Width of the sidebar". */
+  label: string;
+  value: number;
+  min: number;
+  max: number;
+  /** One press of an arrow key. */
+  step: number;
+  /** The value where the pointer is: its distance from the left edge of what is around it, and the width of that. */
+  valueAt: (x: number, width: number) => number;
+  onValue: (value: number) => void;
   onReset: () => void;
 }
 
-const STEP = 0.02;
-
-/** Between two panes: drag it, move it by the arrow keys, or double-click it to share the width as usual. */
-export function Divider({ share, least, onShare, onReset }: Props) {
+/** Between two panes: drag it, move it by the arrow keys, or double-click it for the usual width. */
+export function Divider({ label, value, min, max, step, valueAt, onValue, onReset }: Props) {
   const [dragging, setDragging] = useState(false);
   const move = (e: PointerEvent<HTMLElement>) => {
     const frame = e.currentTarget.parentElement?.getBoundingClientRect();
-    if (dragging && frame) onShare((e.clientX - frame.left) / frame.width);
+    if (dragging && frame) onValue(valueAt(e.clientX - frame.left, frame.width));
   };
   const onKeyDown = (e: KeyboardEvent) => {
-    const to = { ArrowLeft: share - STEP, ArrowRight: share + STEP, Home: 0, End: 1 }[e.key];
-    if (to !== undefined) onShare(to);
+    const to = { ArrowLeft: value - step, ArrowRight: value + step, Home: min, End: max }[e.key];
+    if (to !== undefined) onValue(to);
     else if (e.key === "Enter") onReset();
     else return;
     e.preventDefault();
@@ -29,11 +33,11 @@ export function Divider({ share, least, onShare, onReset }: Props) {
   return (
     <div
       role="separator"
-      aria-label="Width of the agent's pane"
+      aria-label={label}
       aria-orientation="vertical"
-      aria-valuenow={Math.round(share * 100)}
-      aria-valuemin={Math.round(least * 100)}
-      aria-valuemax={Math.round((1 - least) * 100)}
+      aria-valuenow={Math.round(value)}
+      aria-valuemin={Math.round(min)}
+      aria-valuemax={Math.round(max)}
       tabIndex={0}
       title="Drag to resize. Double-click to reset."
       onPointerDown={(e) => {
