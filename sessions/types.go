@@ -109,5 +109,6 @@ type StartRequest struct {
 	// nothing isolates the agent requires a confirmation.
 	Permissions       string
 	ConfirmNoBoundary bool
+	light             bool   // who starts it has light terminals
 	copied            string // the agent's ID of a conversation that was copied for the session; "" = it begins one
 }

@@ -3977,6 +3977,24 @@ func (e TaskStatus) Valid() bool {
 	}
 }
 
+// Defines values for TerminalTheme.
+const (
+	Dark  TerminalTheme = "dark"
+	Light TerminalTheme = "light"
+)
+
+// Valid indicates whether the value is a known member of the TerminalTheme enum.
+func (e TerminalTheme) Valid() bool {
+	switch e {
+	case Dark:
+		return true
+	case Light:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ThreadMode.
 const (
 	ThreadModeAsk    ThreadMode = "ask"
@@ -8182,12 +8200,18 @@ type Me struct {
 	// SecondFactor You signed in with more than a password
 	SecondFactor bool   `json:"second_factor"`
 	Teams        []Team `json:"teams"`
-	User         User   `json:"user"`
+
+	// TerminalTheme The colours that new sessions of yours tell the programs that ask for them, until a terminal shows them
+	TerminalTheme TerminalTheme `json:"terminal_theme"`
+	User          User          `json:"user"`
 }
 
 // MePatch defines model for MePatch.
 type MePatch struct {
 	Name *string `json:"name,omitempty"`
+
+	// TerminalTheme The colours that new sessions of yours tell the programs that ask for them, until a terminal shows them
+	TerminalTheme *TerminalTheme `json:"terminal_theme,omitempty"`
 }
 
 // Member defines model for Member.
@@ -12644,6 +12668,9 @@ type TeamUser struct {
 	Name  string  `json:"name"`
 }
 
+// TerminalTheme The colours that new sessions of yours tell the programs that ask for them, until a terminal shows them
+type TerminalTheme string
+
 // Thread defines model for Thread.
 type Thread struct {
 	// Code Of what failed
@@ -15940,7 +15967,7 @@ type ServerInterface interface {
 	// GetMe Get the signed-in user with their teams and roles
 	// (GET /me)
 	GetMe(ctx echo.Context) error
-	// UpdateMe Change your name
+	// UpdateMe Change your name, or the theme of your terminals
 	// (PATCH /me)
 	UpdateMe(ctx echo.Context) error
 	// ListAgentAccounts List your agent accounts
@@ -47357,7 +47384,7 @@ type StrictServerInterface interface {
 	// GetMe Get the signed-in user with their teams and roles
 	// (GET /me)
 	GetMe(ctx context.Context, request GetMeRequestObject) (GetMeResponseObject, error)
-	// UpdateMe Change your name
+	// UpdateMe Change your name, or the theme of your terminals
 	// (PATCH /me)
 	UpdateMe(ctx context.Context, request UpdateMeRequestObject) (UpdateMeResponseObject, error)
 	// ListAgentAccounts List your agent accounts

@@ -1614,7 +1614,7 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /** Change your name */
+        /** Change your name, or the theme of your terminals */
         patch: operations["updateMe"];
         trace?: never;
     };
@@ -10682,6 +10682,7 @@ export interface components {
             /** @description You signed in with more than a password */
             second_factor: boolean;
             teams: components["schemas"]["Team"][];
+            terminal_theme: components["schemas"]["TerminalTheme"];
             user: components["schemas"]["User"];
         };
         Member: {
@@ -10721,6 +10722,7 @@ export interface components {
         };
         MePatch: {
             name?: string;
+            terminal_theme?: components["schemas"]["TerminalTheme"];
         };
         MergeQueue: {
             /** @description The most recent ones, newest first */
@@ -14403,6 +14405,11 @@ export interface components {
             id: string;
             name: string;
         };
+        /**
+         * @description The colours that new sessions of yours tell the programs that ask for them, until a terminal shows them
+         * @enum {string}
+         */
+        TerminalTheme: "dark" | "light";
         Thread: {
             /** @description Of what failed */
             code: string;
