@@ -5204,9 +5204,18 @@ type AgentList struct {
 
 // AgentsSummary The sessions of the workspace in one line
 type AgentsSummary struct {
-	Running  int                `json:"running"`
-	Sessions int                `json:"sessions"`
-	State    AgentsSummaryState `json:"state"`
+	// Agent The agent of that session
+	Agent     *string `json:"agent,omitempty"`
+	AgentName *string `json:"agent_name,omitempty"`
+
+	// At Since when it is so
+	At      *int64 `json:"at,omitempty"`
+	Running int    `json:"running"`
+
+	// SessionId The session that matters most, which the state is of; absent without one
+	SessionId *string            `json:"session_id,omitempty"`
+	Sessions  int                `json:"sessions"`
+	State     AgentsSummaryState `json:"state"`
 
 	// Watchers Users at one of its terminals now
 	Watchers []Watcher `json:"watchers"`

@@ -8181,7 +8181,17 @@ export interface components {
         };
         /** @description The sessions of the workspace in one line */
         AgentsSummary: {
+            /** @description The agent of that session */
+            agent?: string;
+            agent_name?: string;
+            /**
+             * Format: int64
+             * @description Since when it is so
+             */
+            at?: number;
             running: number;
+            /** @description The session that matters most, which the state is of; absent without one */
+            session_id?: string;
             sessions: number;
             /** @enum {string} */
             state: "none" | "starting" | "working" | "waiting" | "idle" | "exited" | "failed" | "lost";
