@@ -64,7 +64,7 @@ export function ControlBar({
         <>
           {children}
           <Button look={s.yours ? "plain" : "primary"} onClick={toggle} aria-keyshortcuts="Control+Shift+O">
-            {s.yours ? "Give back" : "Take over"}
+            {s.yours ? "Release control" : "Take control"}
             <Kbd keys={SWITCH} onFill={!s.yours} />
           </Button>
         </>
