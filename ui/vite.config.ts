@@ -1,7 +1,8 @@
 import { fileURLToPath } from "node:url";
 import tailwindcss from "@tailwindcss/vite";
 import react from "@vitejs/plugin-react";
-import { defineConfig } from "vite";
+import { defineConfig, type Plugin } from "vite";
+import lingui from "./scripts/lingui.mjs";
 
 // The server the dev server passes API calls and sockets on to.
 const server = process.env.PARAWORK_URL ?? "http://127.0.0.1:8080";
@@ -11,7 +12,7 @@ const server = process.env.PARAWORK_URL ?? "http://127.0.0.1:8080";
  * listed is the page and the parts that it loads lazily but shows at once.
  */
 const SHOWN: Record<string, string[]> = {
-  shell: ["main"],
+  shell: ["start"],
   work: ["workspaces/workspace-screen", "changes/tab"],
   overlay: ["kit/menu-parts", "kit/floating", "app/palette"],
 };
@@ -45,8 +46,32 @@ function reached(graph: Graph): Map<string, string> {
   return found;
 }
 
+/** Lets the browser fetch what start.tsx needs while main.tsx gets the language. */
+const preload: Plugin = {
+  name: "preload",
+  transformIndexHtml: {
+    order: "post",
+    handler(_html, { bundle }) {
+      const chunks = Object.values(bundle ?? {}).filter((c) => c.type === "chunk");
+      const names = new Set<string>();
+      const add = (name: string) => {
+        if (names.has(name)) return;
+        names.add(name);
+        chunks.find((c) => c.fileName === name)?.imports.forEach(add);
+      };
+      const entry = chunks.find((c) => c.isEntry);
+      entry?.imports.forEach(add); // Vite lists these itself
+      const listed = new Set(names);
+      for (const c of chunks) if (c.facadeModuleId?.endsWith("/src/start.tsx")) add(c.fileName);
+      return [...names]
+        .filter((name) => !listed.has(name) && name !== entry?.fileName)
+        .map((name) => ({ tag: "link", attrs: { rel: "modulepreload", crossorigin: true, href: `/${name}` } }));
+    },
+  },
+};
+
 export default defineConfig({
-  plugins: [react(), tailwindcss()],
+  plugins: [lingui(), react(), tailwindcss(), preload],
   resolve: { alias: { "@": fileURLToPath(new URL("./src", import.meta.url)) } },
   build: {
     target: "es2022",
@@ -63,6 +88,8 @@ export default defineConfig({
             { name: "novnc", test: /@novnc[\\/]novnc/, priority: 9 },
             { name: "xterm", test: /node_modules[\\/]@xterm[\\/]/, priority: 8 },
             { name: "react", test: /node_modules[\\/](react|react-dom|scheduler)[\\/]/, priority: 7 },
+            // What main.tsx waits for: it must not bring along modules that speak as soon as they are loaded.
+            { name: "language", test: /@lingui[\\/]|src[\\/]language[\\/]\w+\.tsx?$/, priority: 6.5 },
             {
               name: "router",
               test: /node_modules[\\/]@tanstack[\\/](react-router|router-core|history|store|react-store)[\\/]/,

@@ -35,8 +35,6 @@ type UserChange struct {
 	Name     *string
 	Email    *string
 	Operator *bool
-
-	LightTerminal *bool
 }
 
 // UpdateUser changes a user's name, address and whether they are an operator. Who names an address, also the one there is, vouches for it;
@@ -60,9 +58,6 @@ func (s *Service) UpdateUser(ctx context.Context, userID string, ch UserChange) 
 				return err
 			}
 			u.EmailUnverified = false
-		}
-		if ch.LightTerminal != nil {
-			u.LightTerminal = *ch.LightTerminal
 		}
 		if ch.Operator != nil {
 			if u.Operator = *ch.Operator; !u.Operator {

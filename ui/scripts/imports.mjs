@@ -22,7 +22,7 @@ const imports = new Map([...files].map((f) => [f, importsOf(f)]));
 for (const [file, targets] of imports) {
   const from = folderOf(file);
   for (const to of targets) {
-    // main.tsx stands above all folders.
+    // main.tsx and start.tsx stand above all folders.
     if (from && order.indexOf(folderOf(to)) < order.indexOf(from)) {
       problems.push(`src/${file} imports src/${to}: ${folderOf(to)} stands above ${from}`);
     }
@@ -52,7 +52,7 @@ function importsOf(file) {
     if (path === undefined) continue; // a package
     const target = [path, `${path}.ts`, `${path}.tsx`, `${path}.d.ts`].find((p) => files.has(p));
     if (target) found.add(target);
-    else if (!/\.css$/.test(path)) problems.push(`src/${file} imports ${name}, which is not there`);
+    else if (!/\.(css|po)$/.test(path)) problems.push(`src/${file} imports ${name}, which is not there`);
   }
   return found;
 }

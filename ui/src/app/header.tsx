@@ -1,13 +1,13 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { type ReactNode, Suspense } from "react";
+import { Suspense } from "react";
 import { api } from "@/api/client";
 import { initials } from "@/format/text";
 import { useWaiting } from "@/inbox/inbox";
 import { pretty } from "@/keys/chord";
 import { perform } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
-import { Icon, type IconName } from "@/kit/icon";
+import { Icon } from "@/kit/icon";
 import { Kbd } from "@/kit/kbd";
 import { Logo } from "@/kit/mark";
 import { Menu, MenuChoice, MenuItem, MenuLabel, MenuLine } from "@/kit/menu";
@@ -18,24 +18,8 @@ import { useMe, useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 import Spent from "./spent";
 
-interface NavProps {
-  to: "/$team/inbox" | "/$team/w" | "/$team/tasks" | "/$team/p" | "/$team/machines" | "/$team/usage";
-  icon: IconName;
-  children: ReactNode;
-}
-
-function NavLink({ to, icon, children }: NavProps) {
-  return (
-    <Link
-      to={to}
-      params={{ team: useTeam().slug }}
-      className="control-h flex items-center gap-1.5 rounded-md px-2 text-fg2 hover:bg-bg2 hover:text-fg data-[status=active]:bg-bg3 data-[status=active]:font-medium data-[status=active]:text-fg"
-    >
-      <Icon name={icon} className="max-lg:hidden" />
-      {children}
-    </Link>
-  );
-}
+const NAV =
+  "control-h flex items-center gap-1.5 rounded-md px-2 text-fg2 hover:bg-bg2 hover:text-fg data-[status=active]:bg-bg3 data-[status=active]:font-medium data-[status=active]:text-fg";
 
 export function Header() {
   const team = useTeam();
@@ -54,7 +38,8 @@ export function Header() {
       </Link>
       <TeamMenu />
       <nav aria-label="Main" className="hidden items-center gap-1 md:flex">
-        <NavLink to="/$team/inbox" icon="inbox">
+        <Link to="/$team/inbox" params={params} className={NAV}>
+          <Icon name="inbox" className="max-lg:hidden" />
           Inbox
           {needs > 0 && (
             <>
@@ -64,23 +49,28 @@ export function Header() {
               <span className="sr-only">, {needs} waiting for you</span>
             </>
           )}
-        </NavLink>
-        <NavLink to="/$team/w" icon="workspaces">
+        </Link>
+        <Link to="/$team/w" params={params} className={NAV}>
+          <Icon name="workspaces" className="max-lg:hidden" />
           Workspaces
-        </NavLink>
-        <NavLink to="/$team/tasks" icon="tasks">
+        </Link>
+        <Link to="/$team/tasks" params={params} className={NAV}>
+          <Icon name="tasks" className="max-lg:hidden" />
           Tasks
-        </NavLink>
-        <NavLink to="/$team/p" icon="project">
+        </Link>
+        <Link to="/$team/p" params={params} className={NAV}>
+          <Icon name="project" className="max-lg:hidden" />
           Projects
-        </NavLink>
-        <NavLink to="/$team/machines" icon="machine">
+        </Link>
+        <Link to="/$team/machines" params={params} className={NAV}>
+          <Icon name="machine" className="max-lg:hidden" />
           Machines
-        </NavLink>
+        </Link>
         {team.can("costs.view") && (
-          <NavLink to="/$team/usage" icon="chart">
+          <Link to="/$team/usage" params={params} className={NAV}>
+            <Icon name="chart" className="max-lg:hidden" />
             Usage
-          </NavLink>
+          </Link>
         )}
       </nav>
       <div className="ml-auto flex items-center gap-2">

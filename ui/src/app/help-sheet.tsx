@@ -1,8 +1,11 @@
-import { actions } from "@/keys/registry";
+import { actions, GROUP_NAMES } from "@/keys/registry";
 import { Dialog, DialogBody } from "@/kit/dialog";
 import { Kbd } from "@/kit/kbd";
 import { look } from "@/state/look";
 import { useStore } from "@/state/store";
+
+// Not for translation: codes of groups.
+const GROUPS = ["General", "Go to", "Questions", "Workspace", "Terminal", "Review"] as const;
 
 /** Lists all keyboard shortcuts from the registry. */
 export default function HelpSheet({ onClose }: { onClose: () => void }) {
@@ -20,9 +23,9 @@ export default function HelpSheet({ onClose }: { onClose: () => void }) {
       }
     >
       <DialogBody focusable className="grid content-start gap-x-8 gap-y-4 md:grid-cols-2">
-        {(["General", "Go to", "Questions", "Workspace", "Terminal", "Review"] as const).map((group) => (
-          <section key={group} aria-label={group}>
-            <h3 className="mb-1 font-semibold">{group}</h3>
+        {GROUPS.map((group) => (
+          <section key={group} aria-label={GROUP_NAMES[group]}>
+            <h3 className="mb-1 font-semibold">{GROUP_NAMES[group]}</h3>
             <dl>
               {actions
                 .filter((a) => a.group === group)

@@ -7,6 +7,7 @@ import { Marked } from "@/files/marked";
 import { usePaths } from "@/files/paths";
 import { opened } from "@/files/recent";
 import { available, perform } from "@/keys/keyboard";
+import { GROUP_NAMES } from "@/keys/registry";
 import { FindDialog } from "@/kit/find-dialog";
 import { Icon } from "@/kit/icon";
 import { Kbd } from "@/kit/kbd";
@@ -15,7 +16,7 @@ import { machinesQuery } from "@/machines/api";
 import { Danger } from "@/machines/danger";
 import { machineStands } from "@/machines/words";
 import { useShownParts } from "@/settings/nav";
-import { PARTS, pageOf } from "@/settings/sections";
+import { PAGE_NAMES, PARTS, pageOf } from "@/settings/sections";
 import { recall, remember } from "@/state/remember";
 import { useStore } from "@/state/store";
 import { useMe, useTeam } from "@/state/team";
@@ -35,6 +36,17 @@ interface Item extends Findable {
   run: () => void;
 }
 
+// Not for translation: codes of groups.
+const ACTION_GROUPS = ["Questions", "Workspace", "Terminal", "Review", "Go to", "General"] as const;
+/** The groups as people read them. */
+const GROUPS: Record<string, string> = {
+  ...GROUP_NAMES,
+  Workspaces: "Workspaces",
+  Teams: "Teams",
+  Projects: "Projects",
+  Machines: "Machines",
+  Recent: "Recent",
+};
 const SETTINGS_OF = { You: "Your settings", Team: "Team settings", Server: "Server settings" };
 const MOST = 30;
 const MOST_FILES = 8;
@@ -77,14 +89,14 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         ),
         run: () => void navigate({ to: "/$team/w/$key", params: { ...params, key: w.key } }),
       }));
-    for (const group of ["Questions", "Workspace", "Terminal", "Review", "Go to", "General"])
+    for (const group of ACTION_GROUPS)
       for (const a of actions)
         if (a.group === group && !a.keyOnly)
           out.push({
             id: `action ${a.id}`,
             group,
             title: a.label,
-            words: `${group} action`,
+            words: `${GROUP_NAMES[group]} action`,
             after: a.keys[0] && <Kbd keys={a.keys[0]} />,
             run: () => perform(a.id),
           });
@@ -131,7 +143,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         id: `settings ${section}`,
         group: "Settings",
         title: name,
-        words: `settings ${page?.group ?? ""} ${page?.name ?? ""} ${words}`,
+        words: `settings ${page ? SETTINGS_OF[page.group] : ""} ${page ? PAGE_NAMES[page.name] : ""} ${words}`,
         before: <Icon name="gear" size={14} className="text-fg3" />,
         after: page && <span className="truncate text-meta text-fg3">{SETTINGS_OF[page.group]}</span>,
         run: () => void navigate({ to: "/$team/settings/{-$section}", params: { ...params, section } }),
@@ -154,6 +166,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     const all = new Map<string, Item[]>();
     // Settings are found by typing: there are many.
     for (const it of items) if (it.group !== "Settings") all.set(it.group, [...(all.get(it.group) ?? []), it]);
+    // Not for translation: the code of a group.
     return last.length > 0 ? [["Recent", last] as const, ...all] : [...all];
   }, [searching, items, recent]);
 
@@ -202,7 +215,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         </Command.Group>
       )}
       {groups.map(([group, list]) => (
-        <Command.Group key={group} heading={group} className={GROUP}>
+        <Command.Group key={group} heading={GROUPS[group] ?? group} className={GROUP}>
           {list.map((it) => row(it, group))}
         </Command.Group>
       ))}

@@ -64,7 +64,7 @@ export function ControlBar({
         <>
           {children}
           <Button look={s.yours ? "plain" : "primary"} onClick={toggle} aria-keyshortcuts="Control+Shift+O">
-            {s.yours ? "Release control" : "Take control"}
+            {s.yours ? "Give back" : "Take over"}
             <Kbd keys={SWITCH} onFill={!s.yours} />
           </Button>
         </>

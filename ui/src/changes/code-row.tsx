@@ -151,6 +151,6 @@ function Text({ patch, index: i, find, current }: { patch: FilePatch; index: num
 }
 
 /** Describes invisible parts of a line after its end. */
-function Remark({ children }: { children: string }) {
+function Remark({ children }: { children: ReactNode }) {
   return <span className="ml-2 rounded-sm bg-bg3 px-1 font-sans text-micro text-fg2 select-none">{children}</span>;
 }

@@ -26,6 +26,16 @@ export interface Action {
   yields?: boolean;
 }
 
+/** The groups as people read them. */
+export const GROUP_NAMES: Record<Action["group"], string> = {
+  "Go to": "Go to",
+  Questions: "Questions",
+  Workspace: "Workspace",
+  Terminal: "Terminal",
+  Review: "Review",
+  General: "General",
+};
+
 export const ACTIONS = [
   {
     id: "palette",

@@ -154,7 +154,7 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
         )}
         {next && may && (
           <Button busy={region.busy && "Moving"} onClick={() => void region.run(next)}>
-            Continue in {next.name}
+            Go on in {next.name}
           </Button>
         )}
         {can("free_place") && may && (

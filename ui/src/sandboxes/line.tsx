@@ -73,7 +73,7 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
       </Suspense>
       {s?.state === "running" && !offline && s.ports.length > 0 && (
         <button type="button" onClick={onOpen} className="min-h-6 rounded-sm text-accent hover:underline">
-          · {s.ports.length === 1 ? `port ${s.ports[0]} open` : `${count(s.ports.length)} ports open`}
+          · {s.ports.length === 1 ? `port ${s.ports[0] ?? ""} open` : `${count(s.ports.length)} ports open`}
         </button>
       )}
       {refused > 0 && (

@@ -23,7 +23,7 @@ const FROM = {
 const PRESETS: Record<string, string> = {
   "@agents": "the agents' own services",
   "@registries": "package registries",
-  "@git": "Git hosts",
+  "@git": "git hosts",
 };
 
 /** What a workspace's agents may reach, what they were refused, and the way to allow it. */

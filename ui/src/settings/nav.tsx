@@ -8,7 +8,7 @@ import { inputClass } from "@/kit/field";
 import { Icon, PATHS } from "@/kit/icon";
 import { AGENT, BELL, CONTRAST, PEOPLE, PERSON, SERVER } from "@/kit/more-icons";
 import { useMe, useTeam } from "@/state/team";
-import { findParts, PAGES, PARTS, pageOf, type Section, type SettingsPage } from "./sections";
+import { findParts, PAGE_GROUPS, PAGE_NAMES, PAGES, PARTS, pageOf, type Section, type SettingsPage } from "./sections";
 
 /** The parts that this person may see in this team. */
 export function useShownParts(): readonly Section[] {
@@ -36,6 +36,14 @@ function useFolded(): (p: SettingsPage) => boolean {
   const free = costs && budget.data?.limit_nano === null && budget.data.status.spent_nano === 0;
   return (p) => (p.group === "Server" && alone) || (p.name === "Costs" && free);
 }
+
+// Not for translation: codes of groups.
+const GROUPS = ["You", "Team", "Server"] as const;
+
+const whose = (s: Section): string => {
+  const page = pageOf(s);
+  return page ? PAGE_GROUPS[page.group] : "";
+};
 
 const ICONS: Record<SettingsPage["name"], string> = {
   Profile: PERSON,
@@ -99,7 +107,7 @@ export function SettingsNav({ shown, current }: { shown: readonly Section[]; cur
             <li key={s}>
               <PartLink part={s} current={s === current} onOpen={() => setTyped("")}>
                 <span className="truncate">{PARTS[s][0]}</span>
-                <span className="ml-auto pl-2 text-meta text-fg3">{pageOf(s)?.group}</span>
+                <span className="ml-auto pl-2 text-meta text-fg3">{whose(s)}</span>
               </PartLink>
             </li>
           ))}
@@ -107,13 +115,18 @@ export function SettingsNav({ shown, current }: { shown: readonly Section[]; cur
         </ul>
       ) : (
         <div className="flex gap-1 overflow-x-auto md:flex-col">
-          {(["You", "Team", "Server"] as const).map((group) => {
+          {GROUPS.map((group) => {
             const pages = visible.filter((p) => p.page.group === group && !p.isFolded);
             return (
               pages.length > 0 && (
-                <div key={group} role="group" aria-label={group} className="flex shrink-0 gap-1 md:mb-3 md:flex-col">
+                <div
+                  key={group}
+                  role="group"
+                  aria-label={PAGE_GROUPS[group]}
+                  className="flex shrink-0 gap-1 md:mb-3 md:flex-col"
+                >
                   <p aria-hidden className="hidden px-2.5 pb-0.5 text-meta text-fg3 md:block">
-                    {group}
+                    {PAGE_GROUPS[group]}
                   </p>
                   {pages.map(({ page, parts }) => {
                     const first = parts[0];
@@ -121,7 +134,7 @@ export function SettingsNav({ shown, current }: { shown: readonly Section[]; cur
                       first && (
                         <PartLink key={page.name} part={first} current={parts.includes(current)}>
                           <Icon path={ICONS[page.name]} className="shrink-0 text-fg3" />
-                          {parts.length === 1 && page.parts.length > 1 ? PARTS[first][0] : page.name}
+                          {parts.length === 1 && page.parts.length > 1 ? PARTS[first][0] : PAGE_NAMES[page.name]}
                         </PartLink>
                       )
                     );
@@ -155,7 +168,7 @@ export function PartTabs({
   const parts = page.parts.filter((s: Section) => shown.includes(s)) as Section[];
   if (parts.length < 2) return null;
   return (
-    <nav aria-label={page.name} className="mb-5 flex gap-1 overflow-x-auto border-b border-hairline pb-1.5">
+    <nav aria-label={PAGE_NAMES[page.name]} className="mb-5 flex gap-1 overflow-x-auto border-b border-hairline pb-1.5">
       {parts.map((s) => (
         <PartLink key={s} part={s} current={s === current}>
           {PARTS[s][0]}

@@ -1,4 +1,5 @@
 /** The pages of the settings, each of parts that addresses name: a page with several shows them as tabs. */
+// Not for translation: names and groups are codes here, of which PAGE_NAMES and PAGE_GROUPS have the words.
 export const PAGES = [
   { name: "Profile", group: "You", parts: ["profile"] },
   { name: "Security", group: "You", parts: ["security", "tokens"] },
@@ -16,6 +17,26 @@ export const PAGES = [
 ] as const;
 
 export type SettingsPage = (typeof PAGES)[number];
+/** The pages as people read them. */
+export const PAGE_NAMES: Record<SettingsPage["name"], string> = {
+  Profile: "Profile",
+  Security: "Security",
+  Notifications: "Notifications",
+  Appearance: "Appearance",
+  Agents: "Agents",
+  Team: "Team",
+  Members: "Members",
+  "Team's agents": "Team's agents",
+  Places: "Places",
+  Costs: "Costs",
+  "Users and teams": "Users and teams",
+  "Server's costs": "Server's costs",
+  Server: "Server",
+};
+
+/** Whose settings a page has, as people read it. */
+export const PAGE_GROUPS: Record<SettingsPage["group"], string> = { You: "You", Team: "Team", Server: "Server" };
+
 export type Section = SettingsPage["parts"][number];
 
 /** A part's name, and the words by which people look for it beside the name. */
@@ -71,7 +92,8 @@ export function findParts(typed: string, shown: readonly Section[]): Section[] {
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
   const all = shown.filter((s) => {
     const page = pageOf(s);
-    const text = `${page?.name} ${page?.group} ${PARTS[s].join(" ")}`.toLowerCase();
+    const text =
+      `${page && PAGE_NAMES[page.name]} ${page && PAGE_GROUPS[page.group]} ${PARTS[s].join(" ")}`.toLowerCase();
     return words.every((w) => text.includes(w));
   });
   const named = (s: Section) => PARTS[s][0].toLowerCase().includes(words[0] ?? "");

@@ -78,7 +78,7 @@ export default function TurnLimits({ team, project, readOnly }: Owner & { readOn
       <h3 className="font-semibold">Limits of a turn</h3>
       <p className="text-fg2">
         A turn ends at the smallest of these limits, the server’s{project ? ", the team’s" : ""} and the session’s. A
-        prompt continues it.
+        prompt goes on.
       </p>
       <div className="flex flex-wrap gap-3">
         {field("steps", "Answers", 10_000, "1")}

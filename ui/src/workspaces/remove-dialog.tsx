@@ -82,7 +82,7 @@ export default function RemoveDialog({
             <ul className="flex flex-col gap-2">
               {l.running_sessions > 0 && (
                 <li>
-                  <span className="text-needs">{plural(l.running_sessions, "session")}</span> running in it{" "}
+                  <span className="text-needs">{plural(l.running_sessions, "session")}</span> at work in it{" "}
                   {l.running_sessions === 1 ? "is" : "are"} stopped.
                 </li>
               )}

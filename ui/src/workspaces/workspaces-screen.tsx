@@ -1,20 +1,27 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-import { type ReactNode, Suspense } from "react";
+import { Suspense } from "react";
 import { api, data, type Workspace } from "@/api/client";
 import { workspacesQuery } from "@/api/queries";
+import { costOf } from "@/costs/workspace-cost";
 import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
 import { Button, buttonClass } from "@/kit/button";
 import { cx } from "@/kit/cx";
+import { Faces } from "@/kit/faces";
 import { Mark } from "@/kit/mark";
+import { Page } from "@/kit/page";
 import { lazy } from "@/kit/part";
-import { Empty, Failure, Skeleton } from "@/kit/states";
+import { Counts, Empty, Failure, Skeleton } from "@/kit/states";
+import { Danger, onDangerous } from "@/machines/danger";
+import { OverlapMark } from "@/merge/overlap-mark";
+import { PullMark } from "@/merge/pull-mark";
 import { useMe, useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
 import { useTitle } from "@/state/use-title";
 import { snapshotSummary } from "@/timeline/snapshot-summary";
-import { ActiveWorkspaces } from "./active";
+import { GROUP_NAMES, grouped, type Standing } from "./groups";
+import { PrivateMark } from "./private-mark";
 
 const HomeComposer = lazy(() => import("@/composer/home"));
 const IsolationOffer = lazy(() => import("@/sandboxes/isolation-offer"));
@@ -30,20 +37,21 @@ export function WorkspacesScreen() {
   const list = useQuery(workspacesQuery(team.slug, show));
   useTitle(show === "trash" ? "Trash" : show === "archived" ? "Archived" : "Workspaces");
 
-  const head = (
-    <>
-      <header className="mb-2 flex flex-wrap items-start gap-x-4 gap-y-2 short:hidden">
-        <h1 className="min-w-0 flex-1 text-page font-semibold">Workspaces</h1>
+  return (
+    <Page
+      title="Workspaces"
+      actions={
         <Link to="/$team/runs" params={{ team: team.slug }} className={buttonClass("plain")}>
           Comparisons
         </Link>
-      </header>
+      }
+    >
       {me.user.operator && me.teams.length === 1 && (
         <Suspense>
           <IsolationOffer />
         </Suspense>
       )}
-      <nav aria-label="Which workspaces" className="flex gap-4 border-b border-hairline">
+      <nav aria-label="Which workspaces" className="mb-3 flex gap-4 border-b border-hairline">
         {(
           [
             [undefined, "Active"],
@@ -56,18 +64,13 @@ export function WorkspacesScreen() {
             to="/$team/w"
             params={{ team: team.slug }}
             search={{ show: value }}
-            aria-current={show === (value ?? "active") ? "page" : undefined}
-            className="-mb-px border-b-2 border-transparent pb-2 text-fg2 hover:text-fg aria-[current=page]:border-accent aria-[current=page]:text-fg"
+            activeOptions={{ exact: true, includeSearch: true }}
+            className="-mb-px border-b-2 border-transparent pb-2 text-fg2 hover:text-fg data-[status=active]:border-accent data-[status=active]:text-fg"
           >
             {label}
           </Link>
         ))}
       </nav>
-    </>
-  );
-  if (show === "active" && list.data && list.data.length > 0) return <ActiveWorkspaces list={list.data} head={head} />;
-  return (
-    <Frame head={head}>
       {show === "trash" ? (
         <Suspense fallback={<Skeleton rows={6} label="Loading the trash" />}>
           <Trash />
@@ -78,6 +81,19 @@ export function WorkspacesScreen() {
         <Failure what="The workspaces could not be loaded." error={list.error} retry={() => void list.refetch()} />
       ) : list.data.length === 0 ? (
         <NoWorkspaces show={show} />
+      ) : show === "active" ? (
+        grouped(list.data).map((g) => (
+          <section key={g.group} aria-labelledby={`group-${g.group}`} className="mb-5">
+            <h2 id={`group-${g.group}`} className="mb-1 text-meta text-fg3">
+              {GROUP_NAMES[g.group]} {g.items.length}
+            </h2>
+            <ul className="divide-y divide-hairline border-y border-hairline">
+              {g.items.map((i) => (
+                <Row key={i.workspace.id} {...i} />
+              ))}
+            </ul>
+          </section>
+        ))
       ) : (
         <ul className="divide-y divide-hairline border-y border-hairline">
           {list.data.map((w) => (
@@ -85,18 +101,7 @@ export function WorkspacesScreen() {
           ))}
         </ul>
       )}
-    </Frame>
-  );
-}
-
-function Frame({ head, children }: { head: ReactNode; children: ReactNode }) {
-  return (
-    <div className="h-full overflow-y-auto">
-      <div className="mx-auto max-w-page px-4 py-5 md:px-6">
-        <div className="mb-3">{head}</div>
-        {children}
-      </div>
-    </div>
+    </Page>
   );
 }
 
@@ -110,6 +115,56 @@ function NoWorkspaces({ show }: { show: "active" | "archived" | "trash" }) {
     <Suspense fallback={<Skeleton label="Loading" />}>
       <HomeComposer />
     </Suspense>
+  );
+}
+
+function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: Standing }) {
+  const team = useTeam();
+  const me = useMe();
+  const now = useNow();
+  return (
+    <li>
+      <Link
+        to="/$team/w/$key"
+        params={{ team: team.slug, key: w.key }}
+        className="grid min-h-11 grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 px-2 py-1.5 -outline-offset-2 hover:bg-bg2 md:grid-cols-[minmax(0,1fr)_150px_110px_80px_90px]"
+      >
+        <span className="min-w-0">
+          <span className="flex items-baseline gap-2">
+            <span className="truncate font-medium">{w.name}</span>
+            <span className="font-mono text-micro whitespace-nowrap text-fg3">{w.key}</span>
+            <PrivateMark workspace={w} />
+            {onDangerous(w) && <Danger />}
+            <OverlapMark workspace={w} short />
+            <PullMark workspace={w} />
+            <Faces
+              label="Watching"
+              people={w.agents.watchers
+                .filter((p) => p.user_id !== me.user.id)
+                .map((p) => ({ userId: p.user_id, name: p.name, note: p.holds ? "has exclusive control" : undefined }))}
+            />
+          </span>
+          <span className="block truncate text-meta text-fg3">
+            {w.project_name} · {w.runner_name && `${w.runner_name} · `}
+            {s.text && (s.group === "needs" || s.group === "stuck" || s.group === "failed" || s.group === "setup") ? (
+              <span className="text-fg2">{s.text}</span>
+            ) : (
+              <span className="font-mono text-micro">{w.branch}</span>
+            )}
+          </span>
+        </span>
+        <Mark kind={s.mark} word={s.word} />
+        <span className="hidden text-right md:block">
+          {w.changes.files > 0 && <Counts additions={w.changes.additions} deletions={w.changes.deletions} />}
+        </span>
+        <span className="hidden text-right text-fg2 tabular-nums md:block" title="Cost so far">
+          {costOf(w)}
+        </span>
+        <span className="hidden text-right text-fg3 md:block" title={exact(w.attention?.at ?? w.updated_at)}>
+          {ago(w.attention?.at ?? w.updated_at, now)}
+        </span>
+      </Link>
+    </li>
   );
 }
 

@@ -35,12 +35,14 @@ export async function stage(a: Acting, parts: Part[], what: string): Promise<voi
   }
 }
 
+const capital = (s: string): string => s.charAt(0).toUpperCase() + s.slice(1);
+
 /** Unstages parts. Hunks are between the branch and the index; without hunks, whole files. */
 export async function unstage(a: Acting, parts: Part[], what: string): Promise<void> {
   const body = { parts, unstage: true };
   try {
     await data(api.POST("/workspaces/{id}/stage", { params: { path: { id: a.workspace.id } }, body }));
-    toast({ kind: "good", title: `${what[0]?.toUpperCase()}${what.slice(1)} is no longer staged` });
+    toast({ kind: "good", title: `${capital(what)} is no longer staged` });
     a.done();
   } catch (error) {
     a.done();
@@ -60,7 +62,7 @@ export async function discard(a: Acting, parts: Part[], what: string): Promise<v
             body: { from: d.snapshot_id, to: d.after || undefined, parts: d.files.map((path) => ({ path })) },
           }),
         );
-        toast({ kind: "good", title: `${what[0]?.toUpperCase()}${what.slice(1)} is restored` });
+        toast({ kind: "good", title: `${capital(what)} is restored` });
         a.done();
         a.refresh();
       } catch (error) {

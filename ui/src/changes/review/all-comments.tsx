@@ -126,7 +126,7 @@ function Said({ workspace, review: r }: { workspace: string; review: Review }) {
       <span className="text-meta text-fg2">{plural(r.comments.length, "comment")}</span>
       {takes && (
         <Button look="quiet" className="h-6!" busy={back.isPending} onClick={() => back.mutate(r.id)}>
-          {r.state === "sent" ? "Withdraw the verdict" : r.sent_at ? "Unsend" : "Restore"}
+          {r.state === "sent" ? "Withdraw the verdict" : r.sent_at ? "Take back" : "Bring back"}
         </Button>
       )}
       {(r.reason || r.waits) && (

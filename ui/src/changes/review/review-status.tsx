@@ -58,8 +58,8 @@ export function Standing({ workspace, standing: s, reviews, may }: Props) {
           />
           {agentOf(r) && <span className="min-w-0 break-words">for {agentOf(r)}</span>}
           <span className="min-w-0 break-words text-fg2">{r.state === "failed" ? r.reason : r.waits}</span>
-          <Button className="h-6!" busy={back.isPending && "Unsending"} onClick={() => back.mutate(r.id)}>
-            Unsend
+          <Button className="h-6!" busy={back.isPending && "Taking back"} onClick={() => back.mutate(r.id)}>
+            Take back
           </Button>
         </p>
       ))}

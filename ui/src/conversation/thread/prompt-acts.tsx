@@ -115,7 +115,7 @@ export function PromptButtons({ message, acts }: { message: Message; acts: Messa
 export function AnswerButtons({ message, acts }: { message: Message; acts: MessageActs }) {
   return (
     <span className={HIDDEN}>
-      <ForkMenu message={message} acts={acts} hint="Continues from here." />
+      <ForkMenu message={message} acts={acts} hint="It goes on from here." />
     </span>
   );
 }
@@ -125,7 +125,7 @@ function ForkMenu({ message, acts, hint }: { message: Message; acts: MessageActs
   return (
     <Menu
       trigger={
-        <button type="button" title="Continue from here in a new session" className={LINK}>
+        <button type="button" title="Go on from here in a new session" className={LINK}>
           Fork
         </button>
       }

@@ -52,7 +52,7 @@ export function StateLine({ session, conversation, onAgain, busy, may }: Props) 
       {s.kind === "working" && <Elapsed since={s.since} />}
       {may && s.again && (
         <Button busy={busy && "Sending"} onClick={onAgain}>
-          {s.again}
+          {s.again === "Retry" ? "Retry" : "Go on"}
         </Button>
       )}
     </Line>

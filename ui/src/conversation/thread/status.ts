@@ -48,6 +48,8 @@ export function statusOf({ thread, turn, calls, messages, writing }: Conversatio
 
 /** Trouble of the provider passes: then the same is tried again. A limit was reached: then the work goes on. */
 function againAfter(code: Turn["code"]): Status["again"] {
+  // Not for translation: codes, of which the line has the words.
   if (/^turn_|^model_output_cut$/.test(code)) return "Go on";
+  // Not for translation: the same.
   return /^(context_too_long|model_context_too_long|no_summary|session_ended)$/.test(code) ? "" : "Retry";
 }

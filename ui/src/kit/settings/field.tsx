@@ -90,7 +90,7 @@ export function SettingField({ field: f, form }: { field: AnyField; form: Form<o
             autoComplete="off"
             mono
             fieldClass=""
-            placeholder={f.set ? `stored, ends in ${f.last_four}` : f.placeholder}
+            placeholder={f.set ? `stored, ends in ${f.last_four ?? ""}` : f.placeholder}
           />
           {f.set && !f.locked && (
             <Button
