@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { Button } from "@/kit/button";
@@ -21,7 +23,7 @@ export function AccountList({ agent, name, scope, accounts, manage, existingLogi
   return (
     <div className="mt-1 flex flex-col gap-2">
       {accounts.length > 0 && (
-        <ul aria-label={`Accounts of ${name}`} className="flex flex-col">
+        <ul aria-label={t`Accounts of ${name}`} className="flex flex-col">
           {accounts.map((a) => (
             <AccountRow
               key={a.id}
@@ -36,8 +38,11 @@ export function AccountList({ agent, name, scope, accounts, manage, existingLogi
       )}
       {manage && !adding && (
         <Button className="self-start" onClick={() => setAdding(true)}>
-          {accounts.length > 0 ? "Add another account" : "Add an account"}
-          <span className="sr-only"> for {name}</span>
+          {accounts.length > 0 ? t`Add another account` : t`Add an account`}
+          <span className="sr-only">
+            {" "}
+            <Trans>for {name}</Trans>
+          </span>
         </Button>
       )}
       {adding && (
@@ -50,7 +55,7 @@ export function AccountList({ agent, name, scope, accounts, manage, existingLogi
             onSaved={() => setAdding(false)}
           />
           <Button look="quiet" className="mt-2" onClick={() => setAdding(false)}>
-            Cancel
+            <Trans>Cancel</Trans>
           </Button>
         </div>
       )}
@@ -59,11 +64,11 @@ export function AccountList({ agent, name, scope, accounts, manage, existingLogi
 }
 
 const RESULTS: Record<"ok" | "refused" | "unreachable" | "unclear" | "untestable", [MarkKind, string]> = {
-  ok: ["done", "Works"],
-  refused: ["failed", "Refused"],
-  unreachable: ["failed", "Not reachable"],
-  unclear: ["idle", "Unclear"],
-  untestable: ["idle", "Cannot be tested"],
+  ok: ["done", t`Works`],
+  refused: ["failed", t`Refused`],
+  unreachable: ["failed", t`Not reachable`],
+  unclear: ["idle", t`Unclear`],
+  untestable: ["idle", t`Cannot be tested`],
 };
 
 interface RowProps {
@@ -83,24 +88,24 @@ function AccountRow({ account: a, agent, manage, alone, existingLogin }: RowProp
   const setDefault = useAction({
     act: (on: boolean) => data(api.PATCH("/agent-accounts/{id}", { ...path, body: { default: on } })),
     done: refresh,
-    failed: `${a.name} was not changed`,
+    failed: t`${a.name} was not changed`,
   });
   const n = a.running_sessions;
   const remove = useAction({
     act: () =>
       data(api.DELETE("/agent-accounts/{id}", { params: { ...path.params, query: n > 0 ? { force: true } : {} } })),
     confirm: {
-      title: `Delete ${a.name}?`,
-      body: `${
+      title: t`Delete ${a.name}?`,
+      body: t`${
         n === 0
-          ? "No session uses it now."
-          : `${n} running ${n === 1 ? "session uses" : "sessions use"} it: ${n === 1 ? "it keeps using its" : "they keep using their"} key until it ends, but a login made in the terminal is lost immediately.`
-      } The ${a.kind === "api_key" ? "key" : "login"} is deleted from the server. Conversations remain and can continue with another account.`,
-      action: "Delete",
+          ? t`No session uses it now.`
+          : t`${n} running ${n === 1 ? t`session uses` : t`sessions use`} it: ${n === 1 ? t`it keeps using its` : t`they keep using their`} key until it ends, but a login made in the terminal is lost immediately.`
+      } The ${a.kind === "api_key" ? t`key` : t`login`} is deleted from the server. Conversations remain and can continue with another account.`,
+      action: t`Delete`,
       danger: true,
     },
     done: refresh,
-    failed: `${a.name} was not deleted`,
+    failed: t`${a.name} was not deleted`,
   });
   const [mark, word] = tested ? RESULTS[tested.result] : (["idle", ""] as const);
   return (
@@ -109,10 +114,12 @@ function AccountRow({ account: a, agent, manage, alone, existingLogin }: RowProp
         <div className="min-w-0 flex-1 basis-56">
           <p className="flex flex-wrap items-baseline gap-x-2">
             <span className="break-words">{a.name}</span>
-            {a.default && <Mark kind="done" word="Default" className="text-meta" />}
+            {a.default && <Mark kind="done" word={t`Default`} className="text-meta" />}
             {a.running_sessions > 0 && (
               <span className="text-meta text-fg3">
-                {a.running_sessions} running {a.running_sessions === 1 ? "session" : "sessions"}
+                <Trans>
+                  {a.running_sessions} running {a.running_sessions === 1 ? t`session` : t`sessions`}
+                </Trans>
               </span>
             )}
           </p>
@@ -120,8 +127,9 @@ function AccountRow({ account: a, agent, manage, alone, existingLogin }: RowProp
         </div>
         {manage && (
           <div className="flex flex-wrap gap-1">
-            <Button look="quiet" busy={test.busy && "Testing"} onClick={() => void test.run()}>
-              Test<span className="sr-only"> {a.name}</span>
+            <Button look="quiet" busy={test.busy && t`Testing`} onClick={() => void test.run()}>
+              <Trans>Test</Trans>
+              <span className="sr-only"> {a.name}</span>
             </Button>
             {(!alone || !a.default) && (
               <Button
@@ -130,16 +138,17 @@ function AccountRow({ account: a, agent, manage, alone, existingLogin }: RowProp
                 aria-pressed={a.default}
                 onClick={() => void setDefault.run(!a.default)}
               >
-                {a.default ? "Unset as default" : "Make default"}
+                {a.default ? t`Unset as default` : t`Make default`}
                 <span className="sr-only"> {a.name}</span>
               </Button>
             )}
             <Button look="quiet" aria-expanded={editing} onClick={() => setEditing((e) => !e)}>
-              {editing ? "Close" : "Edit"}
+              {editing ? t`Close` : t`Edit`}
               <span className="sr-only"> {a.name}</span>
             </Button>
-            <Button look="quiet" busy={remove.busy && "Deleting"} onClick={() => void remove.run()}>
-              Delete<span className="sr-only"> {a.name}</span>
+            <Button look="quiet" busy={remove.busy && t`Deleting`} onClick={() => void remove.run()}>
+              <Trans>Delete</Trans>
+              <span className="sr-only"> {a.name}</span>
             </Button>
           </div>
         )}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
@@ -17,11 +19,11 @@ export type Scope = Account["scope"];
 export function accountWords(a: Account, gateway = false): string {
   switch (a.kind) {
     case "api_key":
-      return `${a.scope === "team" ? "The team's" : "Your"} API key${a.last_four ? ` ending in ${a.last_four}` : ""}${a.base_url ? ` at ${a.base_url}` : ""}${gateway ? ", through the gateway" : ""}`;
+      return t`${a.scope === "team" ? t`The team's` : t`Your`} API key${a.last_four ? t` ending in ${a.last_four}` : ""}${a.base_url ? t` at ${a.base_url}` : ""}${gateway ? t`, through the gateway` : ""}`;
     case "terminal":
-      return "You log in inside the terminal";
+      return t`You log in inside the terminal`;
     case "existing_login":
-      return "The login of the server's own user";
+      return t`The login of the server's own user`;
   }
 }
 
@@ -113,20 +115,20 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
   };
   const placed = errors.name || errors.key || errors.url || fieldError(save.error, "api");
 
-  const copies = `Parawork reads the credentials ${name} stores in the home directory of the server's user and gives your sessions a copy. It never changes the originals. Anyone who can type in your sessions could use the copy.`;
+  const copies = t`Parawork reads the credentials ${name} stores in the home directory of the server's user and gives your sessions a copy. It never changes the originals. Anyone who can type in your sessions could use the copy.`;
   const nameField = (
     <TextField
-      label="Name"
+      label={t`Name`}
       value={title}
       maxLength={100}
       error={errors.name}
-      placeholder={scope === "team" ? "Team account" : "My account"}
+      placeholder={scope === "team" ? t`Team account` : t`My account`}
       onChange={(e) => setTitle(e.target.value)}
     />
   );
   const keyField = kind === "api_key" && (
     <TextField
-      label="API key"
+      label={t`API key`}
       type="password"
       mono
       autoComplete="off"
@@ -136,9 +138,9 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
       placeholder={account?.last_four ? `…${account.last_four}` : ""}
       hint={
         again
-          ? "Enter the key again, because the address changed."
+          ? t`Enter the key again, because the address changed.`
           : account
-            ? "Leave empty to keep the current key."
+            ? t`Leave empty to keep the current key.`
             : undefined
       }
       onChange={(e) => setKey(e.target.value)}
@@ -147,13 +149,13 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
   const serverFields = kind === "api_key" && (
     <>
       <TextField
-        label={own ? "Base URL" : "API address"}
+        label={own ? t`Base URL` : t`API address`}
         type="url"
         mono
         value={baseUrl}
         error={errors.url}
-        placeholder={own ? "That of Anthropic or OpenAI" : "Default"}
-        hint={own ? "Of another server, such as OpenRouter, Ollama or vLLM. Often it ends with /v1." : undefined}
+        placeholder={own ? t`That of Anthropic or OpenAI` : t`Default`}
+        hint={own ? t`Of another server, such as OpenRouter, Ollama or vLLM. Often it ends with /v1.` : undefined}
         onChange={(e) => setBaseUrl(e.target.value)}
       />
       {own && (
@@ -181,7 +183,7 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
   return (
     <div
       role="group"
-      aria-label={account ? `Account ${account.name} of ${name}` : `New account of ${name}`}
+      aria-label={account ? t`Account ${account.name} of ${name}` : t`New account of ${name}`}
       className="flex flex-col gap-3 rounded-md bg-bg2 p-3"
       onKeyDown={(e) => {
         if (
@@ -199,34 +201,37 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
     >
       {!account && own && (
         <p className="text-meta text-fg3">
-          A key is enough. It is stored encrypted on this server, which asks the model itself: no sandbox ever holds it.
+          <Trans>
+            A key is enough. It is stored encrypted on this server, which asks the model itself: no sandbox ever holds
+            it.
+          </Trans>
         </p>
       )}
       {!account && scope === "user" && !own && (
         <Choice<Kind>
           name={`account-${agent}`}
-          legend={`Which account should ${name} use for you?`}
+          legend={t`Which account should ${name} use for you?`}
           value={kind}
           onChange={setKind}
           options={[
             {
               value: "api_key",
-              label: "An API key",
+              label: t`An API key`,
               hint: gateway
-                ? "Stored encrypted on the server, which calls the model on the agent's behalf: no sandbox ever holds the key. A subscription token (sk-ant-oat…) is passed to the agent unchanged."
-                : "Stored encrypted, given only to your sessions, and never shown again.",
+                ? t`Stored encrypted on the server, which calls the model on the agent's behalf: no sandbox ever holds the key. A subscription token (sk-ant-oat…) is passed to the agent unchanged.`
+                : t`Stored encrypted, given only to your sessions, and never shown again.`,
             },
             {
               value: "terminal",
-              label: "Log in inside the terminal",
-              hint: `${name} asks when it starts. The login is stored in your home directory on the server.`,
+              label: t`Log in inside the terminal`,
+              hint: t`${name} asks when it starts. The login is stored in your home directory on the server.`,
             },
             {
               value: "existing_login",
-              label: "Use my existing login",
+              label: t`Use my existing login`,
               hint: existingLogin
-                ? "A read-only copy of the login of the user this server runs as."
-                : "For operators of this server only.",
+                ? t`A read-only copy of the login of the user this server runs as.`
+                : t`For operators of this server only.`,
               disabled: !existingLogin,
             },
           ]}
@@ -235,8 +240,8 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
       {scope === "team" && !own && (
         <p className="text-meta text-fg3">
           {gateway
-            ? "Members can start sessions with it but never see the key: the server calls the model on the agent's behalf, and no sandbox ever holds it."
-            : "Members can start sessions with it but never see the key. Anyone who can type in such a session could extract it: use a key with its own budget for the team."}
+            ? t`Members can start sessions with it but never see the key: the server calls the model on the agent's behalf, and no sandbox ever holds it.`
+            : t`Members can start sessions with it but never see the key. Anyone who can type in such a session could extract it: use a key with its own budget for the team.`}
         </p>
       )}
       {brief ? (
@@ -244,7 +249,9 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
           {keyField}
           {kind === "api_key" && (
             <details open={Boolean(errors.name || errors.url)}>
-              <summary className="w-fit cursor-pointer text-meta text-accent">Another server, or a name for it</summary>
+              <summary className="w-fit cursor-pointer text-meta text-accent">
+                <Trans>Another server, or a name for it</Trans>
+              </summary>
               <div className="mt-2 grid gap-3 sm:grid-cols-2">
                 {serverFields}
                 {nameField}
@@ -269,23 +276,23 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
           <p className="text-meta text-fg2">{copies}</p>
         ) : (
           <Check
-            label="I agree that Parawork copies this login"
+            label={t`I agree that Parawork copies this login`}
             hint={copies}
             checked={consent}
             onChange={(e) => setConsent(e.target.checked)}
           />
         ))}
       <FormError error={save.error && !placed ? save.error : null} />
-      <Button className="self-start" disabled={!ready} busy={save.isPending && "Saving"} onClick={() => save.mutate()}>
+      <Button className="self-start" disabled={!ready} busy={save.isPending && t`Saving`} onClick={() => save.mutate()}>
         {brief && kind === "existing_login"
-          ? "Agree and use this login"
+          ? t`Agree and use this login`
           : account
-            ? "Save"
+            ? t`Save`
             : scope === "team"
-              ? "Add for the team"
+              ? t`Add for the team`
               : own
-                ? "Use this key"
-                : "Use this account"}
+                ? t`Use this key`
+                : t`Use this account`}
       </Button>
     </div>
   );

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { type UseQueryResult, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Agent } from "@/api/client";
@@ -75,9 +77,9 @@ export function AgentChoice({ query, choice, withShell, withNone, accountElsewhe
   const client = useQueryClient();
   const [looking, setLooking] = useState(false);
   const [changing, setChanging] = useState(false);
-  if (query.isPending) return <Skeleton rows={3} label="Loading the agents" />;
+  if (query.isPending) return <Skeleton rows={3} label={t`Loading the agents`} />;
   if (query.isError && !query.data)
-    return <Failure what="The agents could not be listed." error={query.error} retry={() => void query.refetch()} />;
+    return <Failure what={t`The agents could not be listed.`} error={query.error} retry={() => void query.refetch()} />;
 
   const agents = query.data.filter((a) => a.agent !== SHELL && a.agent !== COMMAND);
   const missing = agents.filter((a) => a.enabled && !a.installed && a.install);
@@ -86,7 +88,7 @@ export function AgentChoice({ query, choice, withShell, withNone, accountElsewhe
     try {
       await refreshAgents(client, team.slug);
     } catch (error) {
-      toastError("The agents could not be checked again", error);
+      toastError(t`The agents could not be checked again`, error);
     } finally {
       setLooking(false);
     }
@@ -101,7 +103,7 @@ export function AgentChoice({ query, choice, withShell, withNone, accountElsewhe
       <Choice
         name="agent"
         inline
-        legend="Agent"
+        legend={t`Agent`}
         value={choice.agent}
         onChange={(v) => {
           setChanging(false);
@@ -118,15 +120,15 @@ export function AgentChoice({ query, choice, withShell, withNone, accountElsewhe
             ),
             disabled: !a.enabled || !startable(a),
             hint: !a.enabled
-              ? "Turned off in the server's config.json."
+              ? t`Turned off in the server's config.json.`
               : !a.installed
                 ? a.in_images
-                  ? "Not installed on the server. A container image may have it."
-                  : "Not installed on the server."
+                  ? t`Not installed on the server. A container image may have it.`
+                  : t`Not installed on the server.`
                 : a.needs_account
                   ? a.agent === OWN
-                    ? "A key is enough: of Anthropic, OpenAI or any compatible server."
-                    : "No account chosen yet."
+                    ? t`A key is enough: of Anthropic, OpenAI or any compatible server.`
+                    : t`No account chosen yet.`
                   : a.account
                     ? accountWords((a.agent === choice.agent && inUse) || a.account, a.gateway)
                     : undefined,
@@ -138,17 +140,19 @@ export function AgentChoice({ query, choice, withShell, withNone, accountElsewhe
                   aria-expanded={changing}
                   className="min-h-6 text-meta text-accent hover:underline"
                 >
-                  {changing ? "Keep it" : "Add an account"}
+                  {changing ? t`Keep it` : t`Add an account`}
                 </button>
               ) : undefined,
           })),
-          ...(withShell ? [{ value: SHELL, label: "Shell", hint: "A shell in the workspace's folder." }] : []),
-          { value: COMMAND, label: "A command", hint: "Any program, in a terminal of its own." },
-          ...(withNone ? [{ value: "", label: "None", hint: "Create the workspace and start a session later." }] : []),
+          ...(withShell ? [{ value: SHELL, label: t`Shell`, hint: t`A shell in the workspace's folder.` }] : []),
+          { value: COMMAND, label: t`A command`, hint: t`Any program, in a terminal of its own.` },
+          ...(withNone
+            ? [{ value: "", label: t`None`, hint: t`Create the workspace and start a session later.` }]
+            : []),
         ]}
       />
       {usable && usable.accounts.length > 1 && (
-        <Field label="Account" className="max-w-sm" hint="Remembered for this project.">
+        <Field label={t`Account`} className="max-w-sm" hint={t`Remembered for this project.`}>
           {(ids) => (
             <select
               {...ids}
@@ -159,8 +163,8 @@ export function AgentChoice({ query, choice, withShell, withNone, accountElsewhe
               {usable.accounts.map((a) => (
                 <option key={a.id} value={a.id}>
                   {a.name}
-                  {a.scope === "team" ? " (team)" : ""}
-                  {a.id === usable.account?.id ? ", default" : ""}
+                  {a.scope === "team" ? t` (team)` : ""}
+                  {a.id === usable.account?.id ? t`, default` : ""}
                 </option>
               ))}
             </select>
@@ -182,15 +186,17 @@ export function AgentChoice({ query, choice, withShell, withNone, accountElsewhe
       {missing.length > 0 && (
         <details className="text-fg2">
           <summary className="w-fit cursor-pointer text-meta text-accent">
-            How to install {missing.map((a) => a.name).join(", ")}
+            <Trans>How to install {missing.map((a) => a.name).join(", ")}</Trans>
           </summary>
           <div className="mt-2 flex flex-col gap-2">
-            <p className="text-meta text-fg3">On the server, as the user that runs Parawork:</p>
+            <p className="text-meta text-fg3">
+              <Trans>On the server, as the user that runs Parawork:</Trans>
+            </p>
             {missing.map((a) => (
-              <CopyLine key={a.agent} text={a.install} label={`the command that installs ${a.name}`} />
+              <CopyLine key={a.agent} text={a.install} label={t`the command that installs ${a.name}`} />
             ))}
-            <Button className="self-start" busy={looking && "Looking"} onClick={() => void refresh()}>
-              Check again
+            <Button className="self-start" busy={looking && t`Looking`} onClick={() => void refresh()}>
+              <Trans>Check again</Trans>
             </Button>
           </div>
         </details>

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { type ClipboardEvent, type DragEvent, useCallback, useRef, useState } from "react";
 import { bytes, visible } from "@/format/text";
 import { IconButton } from "@/kit/button";
@@ -13,14 +14,14 @@ export function useAttachments(takes: boolean) {
       const chosen = [...files];
       const why = refusal(list, chosen);
       if (why) {
-        toast({ kind: "bad", title: "Not attached", text: why });
+        toast({ kind: "bad", title: t`Not attached`, text: why });
         return;
       }
       try {
         const read = await Promise.all(chosen.map(attached));
         set((now) => [...now, ...read]);
       } catch (error) {
-        toastError("Not attached", error);
+        toastError(t`Not attached`, error);
       }
     },
     [list],
@@ -50,7 +51,7 @@ export function AttachField({ files }: { files: Attachments }) {
   return (
     <div className="-mt-2 flex items-center gap-2 text-meta text-fg2" {...takesFiles(files)}>
       <AttachButton onFiles={files.add} />
-      {files.list.length === 0 ? "Images and files" : <AttachedList files={files} />}
+      {files.list.length === 0 ? t`Images and files` : <AttachedList files={files} />}
     </div>
   );
 }
@@ -59,7 +60,7 @@ export function AttachButton({ onFiles }: { onFiles: (files: FileList) => void }
   const input = useRef<HTMLInputElement>(null);
   return (
     <>
-      <IconButton label="Attach images and files" onClick={() => input.current?.click()}>
+      <IconButton label={t`Attach images and files`} onClick={() => input.current?.click()}>
         <Icon name="plus" />
       </IconButton>
       <input
@@ -80,7 +81,7 @@ export function AttachedList({ files: { list, set } }: { files: Attachments }) {
   if (list.length === 0) return null;
   const onRemove = (at: number) => set((now) => now.filter((_, i) => i !== at));
   return (
-    <ul aria-label="Attached" className="flex flex-wrap gap-1.5 px-2 pt-2">
+    <ul aria-label={t`Attached`} className="flex flex-wrap gap-1.5 px-2 pt-2">
       {list.map((a, i) => (
         <li
           key={`${a.name} ${i}`}
@@ -89,7 +90,7 @@ export function AttachedList({ files: { list, set } }: { files: Attachments }) {
           {a.url && <img src={a.url} alt="" className="h-8 w-8 rounded-sm object-cover" />}
           <span className="max-w-48 truncate">{visible(a.name)}</span>
           <span className="text-fg3">{bytes(a.size)}</span>
-          <IconButton label={`Remove ${visible(a.name)}`} onClick={() => onRemove(i)}>
+          <IconButton label={t`Remove ${visible(a.name)}`} onClick={() => onRemove(i)}>
             <Icon name="close" size={12} />
           </IconButton>
         </li>

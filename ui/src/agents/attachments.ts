@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 export interface Attached {
   name: string;
   /** In base64. */
@@ -14,13 +15,13 @@ const ALTOGETHER = 20 << 20;
 
 /** Why files cannot be attached to those that are; "" when they can. */
 export function refusal(had: readonly Pick<Attached, "size">[], files: readonly Pick<File, "name" | "size">[]): string {
-  if (had.length + files.length > MOST) return `A prompt takes at most ${MOST} files.`;
+  if (had.length + files.length > MOST) return t`A prompt takes at most ${MOST} files.`;
   const large = files.find((f) => f.size > LARGEST);
-  if (large) return `${large.name} is larger than ${LARGEST >> 20} MiB.`;
+  if (large) return t`${large.name} is larger than ${LARGEST >> 20} MiB.`;
   const empty = files.find((f) => f.size === 0);
-  if (empty) return `${empty.name} is empty.`;
+  if (empty) return t`${empty.name} is empty.`;
   const sum = [...had, ...files].reduce((n, f) => n + f.size, 0);
-  return sum > ALTOGETHER ? `A prompt takes at most ${ALTOGETHER >> 20} MiB of files.` : "";
+  return sum > ALTOGETHER ? t`A prompt takes at most ${ALTOGETHER >> 20} MiB of files.` : "";
 }
 
 /** Reads a file for a prompt. */

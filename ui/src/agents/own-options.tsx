@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useId, useState } from "react";
 import { Field, inputClass, TextField } from "@/kit/field";
 import { isString, recall, remember } from "@/state/remember";
@@ -46,13 +47,13 @@ export function OwnOptions({
   const hint =
     models.problem ||
     (models.standard === ""
-      ? "The server of this account has models of its own: name one."
-      : models.standard && "Leave empty for the default.");
+      ? t`The server of this account has models of its own: name one.`
+      : models.standard && t`Leave empty for the default.`);
   return (
     <div className="grid w-full gap-4 sm:grid-cols-3">
       <div>
         <TextField
-          label={`Model${of}`}
+          label={t`Model${of}`}
           mono
           list={list}
           maxLength={200}
@@ -60,13 +61,13 @@ export function OwnOptions({
           autoCapitalize="none"
           autoComplete="off"
           value={start.model}
-          placeholder={models.standard || (models.loading ? "Asking the provider…" : "Name of a model")}
+          placeholder={models.standard || (models.loading ? t`Asking the provider…` : t`Name of a model`)}
           hint={hint}
           onChange={(e) => onChange({ ...start, model: e.target.value })}
         />
         <ModelList id={list} names={models.names} />
       </div>
-      <Field label={`Mode${of}`} hint={MODES.find((m) => m.mode === start.mode)?.hint}>
+      <Field label={t`Mode${of}`} hint={MODES.find((m) => m.mode === start.mode)?.hint}>
         {(ids) => (
           <select
             {...ids}
@@ -82,7 +83,7 @@ export function OwnOptions({
           </select>
         )}
       </Field>
-      <Field label={`Effort${of}`} hint="How much the model thinks.">
+      <Field label={t`Effort${of}`} hint={t`How much the model thinks.`}>
         {(ids) => (
           <select
             {...ids}

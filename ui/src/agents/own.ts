@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Schemas } from "@/api/client";
 import { isString, recall, remember } from "@/state/remember";
 
@@ -7,28 +8,28 @@ export const OWN = "parawork";
 export type Mode = Schemas["Thread"]["mode"];
 
 export const MODES: readonly { mode: Mode; name: string; hint: string }[] = [
-  { mode: "build", name: "Build", hint: "Changes files and runs commands." },
-  { mode: "plan", name: "Plan", hint: "Looks around and writes a plan. Changes tasks only." },
-  { mode: "ask", name: "Ask", hint: "Answers questions. Changes nothing." },
-  { mode: "review", name: "Review", hint: "Looks for faults and runs the project's checks. Changes no files." },
+  { mode: "build", name: t`Build`, hint: t`Changes files and runs commands.` },
+  { mode: "plan", name: t`Plan`, hint: t`Looks around and writes a plan. Changes tasks only.` },
+  { mode: "ask", name: t`Ask`, hint: t`Answers questions. Changes nothing.` },
+  { mode: "review", name: t`Review`, hint: t`Looks for faults and runs the project's checks. Changes no files.` },
 ];
 
 /** What a server at a base URL may speak. */
 export const APIS: readonly { api: Schemas["AgentAccountAPI"]; name: string }[] = [
-  { api: "", name: "The usual one for the key" },
-  { api: "messages", name: "Messages, as Anthropic" },
-  { api: "responses", name: "Responses, as OpenAI" },
-  { api: "chat", name: "Chat Completions, as most other servers" },
+  { api: "", name: t`The usual one for the key` },
+  { api: "messages", name: t`Messages, as Anthropic` },
+  { api: "responses", name: t`Responses, as OpenAI` },
+  { api: "chat", name: t`Chat Completions, as most other servers` },
 ];
 
 export type Effort = "" | "low" | "medium" | "high";
 
 /** How much the model thinks. */
 export const EFFORTS: readonly { effort: Effort; name: string }[] = [
-  { effort: "", name: "The model's own" },
-  { effort: "low", name: "Low" },
-  { effort: "medium", name: "Medium" },
-  { effort: "high", name: "High" },
+  { effort: "", name: t`The model's own` },
+  { effort: "low", name: t`Low` },
+  { effort: "medium", name: t`Medium` },
+  { effort: "high", name: t`High` },
 ];
 
 /** What a session of this agent is started with; "" is the default. */

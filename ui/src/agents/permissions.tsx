@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { Check, Choice } from "@/kit/field";
 
 export interface PermissionChoice {
@@ -18,25 +19,25 @@ export function Permissions({ value, onChange, isolated }: Props) {
     <div>
       <Choice
         name="permissions"
-        legend="Permissions"
+        legend={t`Permissions`}
         value={value.all ? "all" : "ask"}
         onChange={(v) => onChange({ all: v === "all", confirmed: false })}
         options={[
-          { value: "ask", label: "Ask first", hint: "The agent's questions go to your inbox." },
+          { value: "ask", label: t`Ask first`, hint: t`The agent's questions go to your inbox.` },
           {
             value: "all",
-            label: "All",
+            label: t`All`,
             hint: isolated
-              ? "It works without asking. Its sandbox contains it."
-              : "It works without asking, and nothing contains it: this place is not isolated.",
+              ? t`It works without asking. Its sandbox contains it.`
+              : t`It works without asking, and nothing contains it: this place is not isolated.`,
           },
         ]}
       />
       {value.all && !isolated && (
         <Check
           className="mt-2"
-          label="Start it anyway"
-          hint="It can read and change everything the server's user can."
+          label={t`Start it anyway`}
+          hint={t`It can read and change everything the server's user can.`}
           checked={value.confirmed}
           onChange={(e) => onChange({ all: true, confirmed: e.target.checked })}
         />

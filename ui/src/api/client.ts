@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import createClient from "openapi-fetch";
 import { ApiError, problemOf } from "./problem";
 import type { components, paths } from "./schema";
@@ -64,7 +65,7 @@ async function send(request: Request): Promise<Response> {
     if (request.signal.aborted) throw cause;
     throw new ApiError(0, {
       code: "network",
-      message: "The server cannot be reached. Check your connection; Parawork retries automatically.",
+      message: t`The server cannot be reached. Check your connection; Parawork retries automatically.`,
       request_id: "",
     });
   }

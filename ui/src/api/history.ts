@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { queryOptions } from "@tanstack/react-query";
 import { api, data, type Schemas, type Session } from "./client";
 import { keys } from "./queries";
@@ -50,17 +51,17 @@ function ofEntry(e: Entry): Moment[] {
   ];
   switch (e.kind) {
     case "prompt":
-      return make("prompt", str("text") || "A prompt");
+      return make("prompt", str("text") || t`A prompt`);
     case "question":
-      return make("question", str("title") || "A question");
+      return make("question", str("title") || t`A question`);
     case "answer":
-      return make("answer", str("label") || str("answer") || "An answer");
+      return make("answer", str("label") || str("answer") || t`An answer`);
     case "interrupt":
-      return make("interrupt", "Interrupted");
+      return make("interrupt", t`Interrupted`);
     case "files": {
       const paths = Array.isArray(d.paths) ? d.paths.filter((p): p is string => typeof p === "string") : [];
       const more = typeof d.more === "number" ? d.more : 0;
-      return make("files", paths.join(", ") + (more > 0 ? ` and ${more} more` : ""), { paths });
+      return make("files", paths.join(", ") + (more > 0 ? t` and ${more} more` : ""), { paths });
     }
     case "state":
       return ["waiting", "failed", "lost"].includes(str("state")) ? make("state", str("reason") || str("state")) : [];

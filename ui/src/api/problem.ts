@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 /** The error body of the API. */
 export interface Problem {
   code: string;
@@ -48,11 +49,11 @@ function isProblem(v: unknown): v is Problem {
 }
 
 function byStatus(status: number): string {
-  if (status === 413) return "The server or a proxy before it refused this as too large.";
-  if (status === 429) return "Too many requests. Wait a moment and try again.";
+  if (status === 413) return t`The server or a proxy before it refused this as too large.`;
+  if (status === 429) return t`Too many requests. Wait a moment and try again.`;
   if (status === 502 || status === 503 || status === 504)
-    return "The server is starting, stopping or behind a proxy that cannot reach it. Try again in a moment.";
-  return `The server answered ${status} without saying why. Try again. If it happens again, check the server's log.`;
+    return t`The server is starting, stopping or behind a proxy that cannot reach it. Try again in a moment.`;
+  return t`The server answered ${status} without saying why. Try again. If it happens again, check the server's log.`;
 }
 
 /** An error as shown to the user. */
@@ -82,7 +83,12 @@ export function tell(error: unknown): Told {
     };
   }
   const message = error instanceof Error ? error.message : String(error);
-  return { message: message || "Something went wrong in the page. Reload it.", output: "", requestId: "", retry: true };
+  return {
+    message: message || t`Something went wrong in the page. Reload it.`,
+    output: "",
+    requestId: "",
+    retry: true,
+  };
 }
 
 /** The message for one field of a form, where the server named it in details.field or details.fields. */

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import { useWaiting } from "@/inbox/inbox";
 import { perform } from "@/keys/keyboard";
@@ -14,7 +16,7 @@ export function BottomBar() {
   const needs = useWaiting(team.slug);
   return (
     <nav
-      aria-label="Main"
+      aria-label={t`Main`}
       className="flex border-t border-hairline bg-bg1 pb-[env(safe-area-inset-bottom)] md:hidden squeezed:hidden"
     >
       <Link to="/$team/inbox" params={params} className={ITEM}>
@@ -30,31 +32,35 @@ export function BottomBar() {
           )}
         </span>
         <span>
-          Inbox
-          {needs > 0 && <span className="sr-only">, {needs} waiting for you</span>}
+          <Trans>Inbox</Trans>
+          {needs > 0 && (
+            <span className="sr-only">
+              <Trans>, {needs} waiting for you</Trans>
+            </span>
+          )}
         </span>
       </Link>
       <Link to="/$team/w" params={params} className={ITEM}>
         <Icon name="workspaces" size={18} />
-        Workspaces
+        <Trans>Workspaces</Trans>
       </Link>
       <Link to="/$team/tasks" params={params} className={ITEM}>
         <Icon name="tasks" size={18} />
-        Tasks
+        <Trans>Tasks</Trans>
       </Link>
       <Link to="/$team/p" params={params} className={ITEM}>
         <Icon name="project" size={18} />
-        Projects
+        <Trans>Projects</Trans>
       </Link>
       {team.can("workspace.create") && (
         <button type="button" className={ITEM} onClick={() => perform("workspace.new")}>
           <Icon name="plus" size={18} />
-          New
+          <Trans>New</Trans>
         </button>
       )}
       <Link to="/$team/settings/{-$section}" params={{ ...params, section: undefined }} className={ITEM}>
         <Icon name="gear" size={18} />
-        Settings
+        <Trans>Settings</Trans>
       </Link>
     </nav>
   );

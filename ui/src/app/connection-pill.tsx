@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useEffect, useState } from "react";
 import { useNow } from "@/format/now";
 import { bytes } from "@/format/text";
@@ -29,10 +31,11 @@ export function ConnectionPill() {
         <div className="pointer-events-auto flex h-7 items-center gap-2 rounded-full bg-bg3 px-3 shadow-float">
           <span aria-hidden className="pulse-mark size-2 rounded-full bg-needs" />
           <span>
-            Reconnecting… {events.phase === "waiting" && seconds > 0 ? <span aria-hidden>{seconds} s</span> : null}
+            <Trans>Reconnecting…</Trans>{" "}
+            {events.phase === "waiting" && seconds > 0 ? <span aria-hidden>{seconds} s</span> : null}
           </span>
           <button type="button" onClick={() => tryNow.get()()} className="text-accent hover:underline">
-            Try now
+            <Trans>Try now</Trans>
           </button>
         </div>
       )}
@@ -41,7 +44,7 @@ export function ConnectionPill() {
           <span aria-hidden className="text-merged">
             ✓
           </span>
-          {replayed > 0 ? `Back, ${bytes(replayed)} replayed` : "Back"}
+          {replayed > 0 ? t`Back, ${bytes(replayed)} replayed` : t`Back`}
         </div>
       )}
     </div>

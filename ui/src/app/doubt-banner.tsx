@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { connection } from "@/state/connection";
 import { useStore } from "@/state/store";
@@ -15,15 +17,23 @@ export default function DoubtBanner({ operator }: { operator: boolean }) {
   });
   if (!why) return null;
   return (
-    <section aria-label="The server is read-only" role="status" className="border-b border-failed bg-bg1 px-3 py-1.5">
+    <section
+      aria-label={t`The server is read-only`}
+      role="status"
+      className="border-b border-failed bg-bg1 px-3 py-1.5"
+    >
       <p>
         <span aria-hidden className="mr-2 text-failed">
           ▲
         </span>
-        <strong className="font-semibold">This server is read-only.</strong>{" "}
+        <strong className="font-semibold">
+          <Trans>This server is read-only.</Trans>
+        </strong>{" "}
         <span className="text-fg2">
-          Its database has lost records. Agents keep running and no work is removed, but nothing can be changed until an
-          operator of this server resolves this.
+          <Trans>
+            Its database has lost records. Agents keep running and no work is removed, but nothing can be changed until
+            an operator of this server resolves this.
+          </Trans>
         </span>
       </p>
       {operator && <p className="mt-1 break-words text-fg2">{why}</p>}

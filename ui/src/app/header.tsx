@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Suspense } from "react";
@@ -31,45 +33,47 @@ export function Header() {
         to="/$team"
         params={params}
         className="mr-2 flex items-center gap-2 rounded-sm font-semibold"
-        aria-label="Parawork home"
+        aria-label={t`Parawork home`}
       >
         <Logo />
         <span className="max-lg:sr-only">Parawork</span>
       </Link>
       <TeamMenu />
-      <nav aria-label="Main" className="hidden items-center gap-1 md:flex">
+      <nav aria-label={t`Main`} className="hidden items-center gap-1 md:flex">
         <Link to="/$team/inbox" params={params} className={NAV}>
           <Icon name="inbox" className="max-lg:hidden" />
-          Inbox
+          <Trans>Inbox</Trans>
           {needs > 0 && (
             <>
               <span aria-hidden className="font-medium text-needs tabular-nums">
                 {needs}
               </span>
-              <span className="sr-only">, {needs} waiting for you</span>
+              <span className="sr-only">
+                <Trans>, {needs} waiting for you</Trans>
+              </span>
             </>
           )}
         </Link>
         <Link to="/$team/w" params={params} className={NAV}>
           <Icon name="workspaces" className="max-lg:hidden" />
-          Workspaces
+          <Trans>Workspaces</Trans>
         </Link>
         <Link to="/$team/tasks" params={params} className={NAV}>
           <Icon name="tasks" className="max-lg:hidden" />
-          Tasks
+          <Trans>Tasks</Trans>
         </Link>
         <Link to="/$team/p" params={params} className={NAV}>
           <Icon name="project" className="max-lg:hidden" />
-          Projects
+          <Trans>Projects</Trans>
         </Link>
         <Link to="/$team/machines" params={params} className={NAV}>
           <Icon name="machine" className="max-lg:hidden" />
-          Machines
+          <Trans>Machines</Trans>
         </Link>
         {team.can("costs.view") && (
           <Link to="/$team/usage" params={params} className={NAV}>
             <Icon name="chart" className="max-lg:hidden" />
-            Usage
+            <Trans>Usage</Trans>
           </Link>
         )}
       </nav>
@@ -82,14 +86,14 @@ export function Header() {
         {team.can("workspace.create") && (
           <Button className="max-md:hidden" onClick={() => perform("workspace.new")}>
             <Icon name="plus" size={14} />
-            New workspace
+            <Trans>New workspace</Trans>
           </Button>
         )}
         <button
           type="button"
           onClick={() => perform("palette")}
-          aria-label={`Command palette, ${pretty("mod+k")}`}
-          title={`Command palette (${pretty("mod+k")})`}
+          aria-label={t`Command palette, ${pretty("mod+k")}`}
+          title={t`Command palette (${pretty("mod+k")})`}
           className="control-h flex items-center gap-1.5 rounded-md px-1.5 text-fg2 hover:bg-bg2 hover:text-fg pointer-coarse:w-11 pointer-coarse:justify-center"
         >
           <Icon name="search" />
@@ -115,7 +119,7 @@ function TeamMenu() {
       trigger={
         <button
           type="button"
-          aria-label={`${team.name}${invites.length > 0 ? ` ${invited}` : ""}: switch to another team`}
+          aria-label={t`${team.name}${invites.length > 0 ? ` ${invited}` : ""}: switch to another team`}
           className="control-h flex min-w-0 items-center gap-1 rounded-md px-1.5 text-fg2 hover:bg-bg2 hover:text-fg"
         >
           <span className="max-w-[28vw] truncate md:max-w-48">{team.name}</span>{" "}
@@ -128,7 +132,9 @@ function TeamMenu() {
         </button>
       }
     >
-      <MenuLabel>Team</MenuLabel>
+      <MenuLabel>
+        <Trans>Team</Trans>
+      </MenuLabel>
       <MenuChoice
         value={team.slug}
         onChange={(slug) => void navigate({ to: "/$team", params: { team: slug } })}
@@ -137,7 +143,9 @@ function TeamMenu() {
       {invites.length > 0 && (
         <>
           <MenuLine />
-          <MenuLabel>Invitations</MenuLabel>
+          <MenuLabel>
+            <Trans>Invitations</Trans>
+          </MenuLabel>
           {invites.map((i) => (
             <MenuItem
               key={i.id}
@@ -149,7 +157,7 @@ function TeamMenu() {
                 })
               }
             >
-              {i.team.name} invites you
+              <Trans>{i.team.name} invites you</Trans>
             </MenuItem>
           ))}
         </>
@@ -173,7 +181,7 @@ function AccountMenu() {
       client.clear();
       location.assign("/login"); // full page load: drops the old user's terminals and cache
     } catch (error) {
-      toastError("Could not sign out", error, () => void signOut());
+      toastError(t`Could not sign out`, error, () => void signOut());
     }
   };
 
@@ -182,7 +190,7 @@ function AccountMenu() {
       trigger={
         <button
           type="button"
-          aria-label={`${initials(me.user.name || me.user.email)}: your account and settings`}
+          aria-label={t`${initials(me.user.name || me.user.email)}: your account and settings`}
           className="grid size-7 place-items-center rounded-full bg-bg3 text-meta font-medium hover:bg-bg2 pointer-coarse:size-9"
         >
           <span aria-hidden>{initials(me.user.name || me.user.email)}</span>
@@ -195,43 +203,51 @@ function AccountMenu() {
       </MenuLabel>
       <MenuLine />
       <MenuItem onSelect={() => void settings("profile")} keys="g s">
-        Settings
+        <Trans>Settings</Trans>
       </MenuItem>
-      <MenuItem onSelect={() => void settings("agents")}>Agents and accounts</MenuItem>
+      <MenuItem onSelect={() => void settings("agents")}>
+        <Trans>Agents and accounts</Trans>
+      </MenuItem>
       <MenuItem onSelect={() => perform("go.machines")} keys="g m">
-        Machines
+        <Trans>Machines</Trans>
       </MenuItem>
       <MenuItem onSelect={() => perform("go.sandboxes")} keys="g z">
-        Sandboxes
+        <Trans>Sandboxes</Trans>
       </MenuItem>
       <MenuItem onSelect={() => perform("go.jobs")} keys="g q">
-        Jobs
+        <Trans>Jobs</Trans>
       </MenuItem>
       <MenuItem onSelect={() => perform("go.skills")} keys="g g">
-        Skills
+        <Trans>Skills</Trans>
       </MenuItem>
       {team.can("costs.view") && (
         <MenuItem onSelect={() => perform("go.usage")} keys="g u">
-          Usage
+          <Trans>Usage</Trans>
         </MenuItem>
       )}
       <MenuItem onSelect={() => perform("help")} keys="?">
-        Keys
+        <Trans>Keys</Trans>
       </MenuItem>
-      <MenuItem onSelect={() => window.open("/api/docs", "_blank", "noopener")}>API documentation</MenuItem>
+      <MenuItem onSelect={() => window.open("/api/docs", "_blank", "noopener")}>
+        <Trans>API documentation</Trans>
+      </MenuItem>
       <MenuLine />
-      <MenuLabel>Appearance</MenuLabel>
+      <MenuLabel>
+        <Trans>Appearance</Trans>
+      </MenuLabel>
       <MenuChoice<Theme>
         value={theme}
         onChange={(v) => setLook({ theme: v })}
         choices={[
-          ["system", "System"],
-          ["light", "Light"],
-          ["dark", "Dark"],
+          ["system", t`System`],
+          ["light", t`Light`],
+          ["dark", t`Dark`],
         ]}
       />
       <MenuLine />
-      <MenuItem onSelect={() => void signOut()}>Sign out</MenuItem>
+      <MenuItem onSelect={() => void signOut()}>
+        <Trans>Sign out</Trans>
+      </MenuItem>
     </Menu>
   );
 }

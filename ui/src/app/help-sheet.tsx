@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { actions, GROUP_NAMES } from "@/keys/registry";
 import { Dialog, DialogBody } from "@/kit/dialog";
 import { Kbd } from "@/kit/kbd";
@@ -14,12 +15,12 @@ export default function HelpSheet({ onClose }: { onClose: () => void }) {
     <Dialog
       open
       onClose={onClose}
-      title="Keyboard shortcuts"
+      title={t`Keyboard shortcuts`}
       wide
       about={
         singleKeys
-          ? "Single keys work unless a text field or terminal has focus. In a terminal, every key except the shortcuts with modifiers below goes to the program."
-          : "Single keys are turned off in Settings, Appearance. Shortcuts with modifiers still work."
+          ? t`Single keys work unless a text field or terminal has focus. In a terminal, every key except the shortcuts with modifiers below goes to the program.`
+          : t`Single keys are turned off in Settings, Appearance. Shortcuts with modifiers still work.`
       }
     >
       <DialogBody focusable className="grid content-start gap-x-8 gap-y-4 md:grid-cols-2">

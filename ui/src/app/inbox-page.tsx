@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { Suspense } from "react";
 import { InboxScreen } from "@/inbox/inbox-screen";
 import { lazy } from "@/kit/part";
@@ -10,7 +11,7 @@ export function InboxPage() {
   return (
     <InboxScreen
       empty={
-        <Suspense fallback={<Skeleton label="Loading" />}>
+        <Suspense fallback={<Skeleton label={t`Loading`} />}>
           <HomeComposer />
         </Suspense>
       }

@@ -1,3 +1,5 @@
+import { t as tr } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { Command } from "cmdk";
@@ -41,13 +43,13 @@ const ACTION_GROUPS = ["Questions", "Workspace", "Terminal", "Review", "Go to", 
 /** The groups as people read them. */
 const GROUPS: Record<string, string> = {
   ...GROUP_NAMES,
-  Workspaces: "Workspaces",
-  Teams: "Teams",
-  Projects: "Projects",
-  Machines: "Machines",
-  Recent: "Recent",
+  Workspaces: tr`Workspaces`,
+  Teams: tr`Teams`,
+  Projects: tr`Projects`,
+  Machines: tr`Machines`,
+  Recent: tr`Recent`,
 };
-const SETTINGS_OF = { You: "Your settings", Team: "Team settings", Server: "Server settings" };
+const SETTINGS_OF = { You: tr`Your settings`, Team: tr`Team settings`, Server: tr`Server settings` };
 const MOST = 30;
 const MOST_FILES = 8;
 const MOST_RECENT = 6;
@@ -96,7 +98,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
             id: `action ${a.id}`,
             group,
             title: a.label,
-            words: `${GROUP_NAMES[group]} action`,
+            words: tr`${GROUP_NAMES[group]} action`,
             after: a.keys[0] && <Kbd keys={a.keys[0]} />,
             run: () => perform(a.id),
           });
@@ -105,9 +107,9 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         out.push({
           id: `team ${t.id}`,
           group: "Teams",
-          title: `Switch to ${t.name}`,
-          words: `team ${t.slug}`,
-          after: <span className="text-meta text-fg3">{t.suspended ? "suspended" : t.role}</span>,
+          title: tr`Switch to ${t.name}`,
+          words: tr`team ${t.slug}`,
+          after: <span className="text-meta text-fg3">{t.suspended ? tr`suspended` : t.role}</span>,
           run: () => void navigate({ to: "/$team", params: { team: t.slug } }),
         });
     for (const p of projects.data ?? [])
@@ -115,7 +117,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         id: `project ${p.id}`,
         group: "Projects",
         title: p.name,
-        words: `project ${p.source.url ?? ""} ${p.source.path ?? ""}`,
+        words: tr`project ${p.source.url ?? ""} ${p.source.path ?? ""}`,
         before: <Icon name="git" size={14} className="text-fg3" />,
         run: () => void navigate({ to: "/$team/p/$project", params: { ...params, project: p.id } }),
       });
@@ -125,7 +127,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         id: `machine ${m.id}`,
         group: "Machines",
         title: m.name,
-        words: `machine ${m.hostname} ${m.user_name} ${s.word}`,
+        words: tr`machine ${m.hostname} ${m.user_name} ${s.word}`,
         before: <Shape kind={s.mark} />,
         after: (
           <>
@@ -143,7 +145,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         id: `settings ${section}`,
         group: "Settings",
         title: name,
-        words: `settings ${page ? SETTINGS_OF[page.group] : ""} ${page ? PAGE_NAMES[page.name] : ""} ${words}`,
+        words: tr`settings ${page ? SETTINGS_OF[page.group] : ""} ${page ? PAGE_NAMES[page.name] : ""} ${words}`,
         before: <Icon name="gear" size={14} className="text-fg3" />,
         after: page && <span className="truncate text-meta text-fg3">{SETTINGS_OF[page.group]}</span>,
         run: () => void navigate({ to: "/$team/settings/{-$section}", params: { ...params, section } }),
@@ -179,21 +181,23 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   );
   return (
     <FindDialog
-      title="Command palette"
-      label="Command palette"
-      placeholder={here ? "A workspace, file, setting or command" : "A workspace, setting or command"}
+      title={tr`Command palette`}
+      label={tr`Command palette`}
+      placeholder={here ? tr`A workspace, file, setting or command` : tr`A workspace, setting or command`}
       value={typed}
       onChange={setTyped}
       onClose={onClose}
     >
-      <Command.Empty className="px-2.5 py-6 text-center text-fg3">Nothing found.</Command.Empty>
+      <Command.Empty className="px-2.5 py-6 text-center text-fg3">
+        <Trans>Nothing found.</Trans>
+      </Command.Empty>
       {best.length > 0 && (
-        <Command.Group heading="Best matches" className={GROUP}>
+        <Command.Group heading={tr`Best matches`} className={GROUP}>
           {best.map((it) => row(it, "best"))}
         </Command.Group>
       )}
       {searching && here && found && found.items.length > 0 && (
-        <Command.Group heading={`Files of ${here.name}`} className={GROUP}>
+        <Command.Group heading={tr`Files of ${here.name}`} className={GROUP}>
           {found.items.map(({ path, at }) => (
             <Command.Item
               key={path}

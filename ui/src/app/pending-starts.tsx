@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import type { Session } from "@/api/client";
@@ -45,7 +46,7 @@ export function PendingStarts() {
           if (files) void sayFirst(session.id, p.prompt, files).then((sent) => sent && dropFiles(p.workspaceId));
           else {
             keepUnsent(session.id, p.prompt);
-            toast({ title: "This browser did not keep the attached files", text: "The prompt waits in its field." });
+            toast({ title: t`This browser did not keep the attached files`, text: t`The prompt waits in its field.` });
           }
         }
         client.setQueryData<Session[]>(keys.sessions(p.workspaceId), (list) => [

@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Outlet, useNavigate, useRouter } from "@tanstack/react-router";
 import { Suspense, useEffect, useRef } from "react";
@@ -73,7 +74,7 @@ function TeamShell({ team, costs, operator }: { team: string; costs: boolean; op
         href="#main"
         className="sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-50 focus:rounded-md focus:bg-bg1 focus:px-3 focus:py-1.5 focus:shadow-float"
       >
-        Skip to content
+        <Trans>Skip to content</Trans>
       </a>
       <div>
         <Header />

@@ -1,3 +1,5 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
@@ -5,7 +7,6 @@ import { type KeyboardEvent, type PointerEvent, useCallback, useEffect, useMemo,
 import type { Workspace } from "@/api/client";
 import { workspacesQuery } from "@/api/queries";
 import { costOf } from "@/costs/workspace-cost";
-import { plural } from "@/format/text";
 import { IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { Divider } from "@/kit/divider";
@@ -41,11 +42,11 @@ export default function Sidebar() {
       <WorkspaceKeys />
       {view.shown && wide && (
         <div className="flex shrink-0">
-          <nav aria-label="Sidebar" style={{ width: view.width }} className="flex min-h-0 flex-col bg-bg1">
+          <nav aria-label={t`Sidebar`} style={{ width: view.width }} className="flex min-h-0 flex-col bg-bg1">
             <Content />
           </nav>
           <Divider
-            label="Width of the sidebar"
+            label={t`Width of the sidebar`}
             value={view.width}
             min={WIDTH.least}
             max={WIDTH.most}
@@ -63,17 +64,22 @@ export default function Sidebar() {
 function Content() {
   const team = useTeam();
   const list = useQuery(workspacesQuery(team.slug));
-  if (list.isPending) return <Skeleton rows={5} label="Loading workspaces" />;
+  if (list.isPending) return <Skeleton rows={5} label={t`Loading workspaces`} />;
   if (list.isError && !list.data)
     return (
       <Failure
         className="m-3"
-        what="The workspaces could not be loaded."
+        what={t`The workspaces could not be loaded.`}
         error={list.error}
         retry={() => void list.refetch()}
       />
     );
-  if (list.data.length === 0) return <p className="px-4 py-4 text-fg3">No workspaces yet.</p>;
+  if (list.data.length === 0)
+    return (
+      <p className="px-4 py-4 text-fg3">
+        <Trans>No workspaces yet.</Trans>
+      </p>
+    );
   return <Rows list={list.data} />;
 }
 
@@ -109,8 +115,8 @@ function Rows({ list }: { list: readonly Workspace[] }) {
           <input
             ref={field}
             type="search"
-            aria-label="Filter workspaces"
-            placeholder="Filter"
+            aria-label={t`Filter workspaces`}
+            placeholder={t`Filter`}
             value={filter}
             onChange={(e) => setFilter(e.target.value)}
             onBlur={() => !filter && filtering.set(false)}
@@ -124,38 +130,46 @@ function Rows({ list }: { list: readonly Workspace[] }) {
           />
         ) : (
           <>
-            <span className="min-w-0 flex-1 truncate text-meta text-fg3">Workspaces</span>
-            <IconButton label="Filter workspaces (/)" onClick={() => filtering.set(true)}>
+            <span className="min-w-0 flex-1 truncate text-meta text-fg3">
+              <Trans>Workspaces</Trans>
+            </span>
+            <IconButton label={t`Filter workspaces (/)`} onClick={() => filtering.set(true)}>
               <Icon name="search" size={14} />
             </IconButton>
           </>
         )}
         <Menu
           trigger={
-            <IconButton label="How the sidebar is arranged">
+            <IconButton label={t`How the sidebar is arranged`}>
               <Icon name="more" size={14} />
             </IconButton>
           }
         >
-          <MenuLabel>Group by</MenuLabel>
+          <MenuLabel>
+            <Trans>Group by</Trans>
+          </MenuLabel>
           <MenuChoice
             value={view.by}
             onChange={(by) => setSidebar({ by })}
             choices={[
-              ["state", "State"],
-              ["project", "Project"],
+              ["state", t`State`],
+              ["project", t`Project`],
             ]}
           />
           <MenuLine />
           <MenuItem disabled={unread.length === 0} onSelect={() => markRead(team.slug, unread)}>
-            Mark all as read
+            <Trans>Mark all as read</Trans>
           </MenuItem>
           <MenuItem disabled={view.folded.length === 0} onSelect={() => setSidebar({ folded: [] })}>
-            Expand all groups
+            <Trans>Expand all groups</Trans>
           </MenuItem>
         </Menu>
       </div>
-      {filter && rows.length === 0 && <p className="px-4 py-2 text-fg3">No workspace matches.</p>}
+      {filter && rows.length === 0 && (
+        <p className="px-4 py-2 text-fg3">
+          <Trans>No workspace matches.</Trans>
+        </p>
+      )}
       <List
         rows={rows}
         many={many}
@@ -170,9 +184,9 @@ function Rows({ list }: { list: readonly Workspace[] }) {
           drag.dragging?.over === undefined
             ? undefined
             : drag.dragging.over !== "unpin"
-              ? "Pin it here"
+              ? t`Pin it here`
               : pins.includes(drag.dragging.id)
-                ? "Unpin it"
+                ? t`Unpin it`
                 : undefined
         }
       />
@@ -231,7 +245,7 @@ function List({ rows, many, seen, press, dragging, over }: ListProps) {
             over === PINNED && "bg-bg3",
           )}
         >
-          Drop here to pin
+          <Trans>Drop here to pin</Trans>
         </p>
       )}
       <ul className="relative" style={{ height: virtual.getTotalSize() }}>
@@ -328,15 +342,15 @@ function RunRow({ row, seen }: { row: Row & { kind: "run" }; seen: Seen | undefi
           </span>
           <Says text={SAYS_WHY.has(s.group) ? s.text : ""} />
           <span className="block truncate text-meta text-fg3">
-            {plural(row.items.length, "attempt")}, {s.word.toLowerCase()}
+            {plural(row.items.length, { one: "# attempt", other: "# attempts" })}, {s.word.toLowerCase()}
           </span>
         </span>
       </Link>
       <button
         type="button"
         aria-expanded={row.open}
-        aria-label={`Attempts of ${row.name}`}
-        title={row.open ? "Hide the attempts" : "Show the attempts"}
+        aria-label={t`Attempts of ${row.name}`}
+        title={row.open ? t`Hide the attempts` : t`Show the attempts`}
         onClick={() => setSidebar({ open: toggled(sidebarView.get().open, row.runId) })}
         className="absolute top-1 right-1.5 grid size-6 place-items-center rounded-md text-fg2 hover:bg-bg3 hover:text-fg"
       >
@@ -361,9 +375,11 @@ function Says({ text }: { text: string }) {
 
 function Unread() {
   return (
-    <span title="Something happened since you looked" className="shrink-0 self-center">
+    <span title={t`Something happened since you looked`} className="shrink-0 self-center">
       <span aria-hidden className="block size-1.5 rounded-full bg-accent" />
-      <span className="sr-only">unread</span>
+      <span className="sr-only">
+        <Trans>unread</Trans>
+      </span>
     </span>
   );
 }
@@ -433,8 +449,8 @@ function RowMenu({ workspace: w, fresh }: { workspace: Workspace; fresh: boolean
         trigger={
           <button
             type="button"
-            aria-label={`More for ${w.name}`}
-            title="More"
+            aria-label={t`More for ${w.name}`}
+            title={t`More`}
             className="grid size-6 place-items-center rounded-md text-fg2 hover:bg-bg3 hover:text-fg"
           >
             <Icon name="more" size={14} />
@@ -442,21 +458,33 @@ function RowMenu({ workspace: w, fresh }: { workspace: Workspace; fresh: boolean
         }
       >
         {pinned ? (
-          <MenuItem onSelect={() => unpin(team.slug, [w.id])}>Unpin</MenuItem>
+          <MenuItem onSelect={() => unpin(team.slug, [w.id])}>
+            <Trans>Unpin</Trans>
+          </MenuItem>
         ) : (
-          <MenuItem onSelect={() => pin(team.slug, [w.id])}>Pin to the top</MenuItem>
+          <MenuItem onSelect={() => pin(team.slug, [w.id])}>
+            <Trans>Pin to the top</Trans>
+          </MenuItem>
         )}
         {pinned && there[0] !== w.id && (
-          <MenuItem onSelect={() => movePin(team.slug, w.id, -1, shown)}>Move up</MenuItem>
+          <MenuItem onSelect={() => movePin(team.slug, w.id, -1, shown)}>
+            <Trans>Move up</Trans>
+          </MenuItem>
         )}
         {pinned && there.at(-1) !== w.id && (
-          <MenuItem onSelect={() => movePin(team.slug, w.id, 1, shown)}>Move down</MenuItem>
+          <MenuItem onSelect={() => movePin(team.slug, w.id, 1, shown)}>
+            <Trans>Move down</Trans>
+          </MenuItem>
         )}
         {w.attention &&
           (fresh ? (
-            <MenuItem onSelect={() => markRead(team.slug, [w])}>Mark as read</MenuItem>
+            <MenuItem onSelect={() => markRead(team.slug, [w])}>
+              <Trans>Mark as read</Trans>
+            </MenuItem>
           ) : (
-            <MenuItem onSelect={() => markUnread(team.slug, [w])}>Mark as unread</MenuItem>
+            <MenuItem onSelect={() => markUnread(team.slug, [w])}>
+              <Trans>Mark as unread</Trans>
+            </MenuItem>
           ))}
       </Menu>
     </span>

@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { budgetQuery } from "@/costs/api";
@@ -24,7 +25,7 @@ export default function Spent() {
       )}
     >
       {state !== "ok" && <span aria-hidden>{state === "stopped" || state === "grace" ? "▲" : "◆"}&nbsp;</span>}
-      {headerWords(b)} this month
+      <Trans>{headerWords(b)} this month</Trans>
     </Link>
   );
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
@@ -40,14 +42,18 @@ function Suspended({ team }: { team: Team }) {
   const again = useMutation({ mutationFn: refresh });
   return (
     <>
-      <h1 className="mb-2 text-figure font-semibold">{team.name} is suspended</h1>
+      <h1 className="mb-2 text-figure font-semibold">
+        <Trans>{team.name} is suspended</Trans>
+      </h1>
       <p className="text-fg2">
-        Nobody can work in this team until an operator of this server restores it. Its projects, workspaces and commits
-        are safe.
+        <Trans>
+          Nobody can work in this team until an operator of this server restores it. Its projects, workspaces and
+          commits are safe.
+        </Trans>
       </p>
       <div className="mt-4">
-        <Button busy={again.isPending && "Looking"} onClick={() => again.mutate()}>
-          Check again
+        <Button busy={again.isPending && t`Looking`} onClick={() => again.mutate()}>
+          <Trans>Check again</Trans>
         </Button>
       </div>
     </>
@@ -70,11 +76,13 @@ function SecondFactor({ team }: { team: Team }) {
 
   return (
     <>
-      <h1 className="mb-2 text-figure font-semibold">{team.name} requires a second factor</h1>
+      <h1 className="mb-2 text-figure font-semibold">
+        <Trans>{team.name} requires a second factor</Trans>
+      </h1>
       {!own.data || !ways.data ? (
         own.isError || ways.isError ? (
           <Failure
-            what="How you sign in could not be loaded."
+            what={t`How you sign in could not be loaded.`}
             error={own.error ?? ways.error}
             retry={() => {
               void own.refetch();
@@ -89,8 +97,10 @@ function SecondFactor({ team }: { team: Team }) {
       ) : (
         <>
           <p className="mb-6 text-fg2">
-            A password alone is not enough for this team. Set up one of these. It takes a minute and works for all your
-            teams.
+            <Trans>
+              A password alone is not enough for this team. Set up one of these. It takes a minute and works for all
+              your teams.
+            </Trans>
           </p>
           <div className="flex flex-col gap-8">
             <Passkeys own={own.data} ways={ways.data} />
@@ -127,30 +137,32 @@ function Confirm({ own }: { own: OwnWays }) {
         send.mutate();
       }}
     >
-      <p className="text-fg2">You signed in without your second factor. Use it now.</p>
+      <p className="text-fg2">
+        <Trans>You signed in without your second factor. Use it now.</Trans>
+      </p>
       {own.totp.enabled && (
         <>
           <TextField
             fieldClass="w-full"
-            label="Code from your authenticator app, or a recovery code"
+            label={t`Code from your authenticator app, or a recovery code`}
             autoComplete="one-time-code"
             required
             autoFocus
             value={code}
             onChange={(e) => setCode(e.target.value)}
           />
-          <Button type="submit" look="primary" busy={send.isPending && "Checking"}>
-            Continue
+          <Button type="submit" look="primary" busy={send.isPending && t`Checking`}>
+            <Trans>Continue</Trans>
           </Button>
         </>
       )}
       {passkey && (
         <Button
           look={own.totp.enabled ? "plain" : "primary"}
-          busy={press.isPending && "Waiting for your passkey"}
+          busy={press.isPending && t`Waiting for your passkey`}
           onClick={() => press.mutate()}
         >
-          Use a passkey
+          <Trans>Use a passkey</Trans>
         </Button>
       )}
       <FormError error={send.error ?? press.error} />
@@ -165,7 +177,7 @@ function Elsewhere({ team }: { team: Team }) {
     <div className="mt-10 flex flex-wrap gap-2 border-t border-hairline pt-4">
       {others.map((t) => (
         <Link key={t.id} to="/$team" params={{ team: t.slug }} className={buttonClass("plain")}>
-          To {t.name}
+          <Trans>To {t.name}</Trans>
         </Link>
       ))}
       <SignOut />

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";
 import { BASE, type Schemas } from "@/api/client";
@@ -35,12 +37,16 @@ export function Preview({ artifact: a }: { artifact: Artifact }) {
       return <iframe src={url} title={a.name} className="h-[70vh] w-full bg-bg2" />;
     case "recording":
       return (
-        <Suspense fallback={<Skeleton rows={4} label="Loading the player" />}>
+        <Suspense fallback={<Skeleton rows={4} label={t`Loading the player`} />}>
           <RecordingPlayer url={contentUrl(a)} />
         </Suspense>
       );
     case "none":
-      return <p className="text-fg3">There is no preview of {a.mime}. Download it to open it.</p>;
+      return (
+        <p className="text-fg3">
+          <Trans>There is no preview of {a.mime}. Download it to open it.</Trans>
+        </p>
+      );
     default:
       return <Text key={a.id} artifact={a} kind={kind} />;
   }
@@ -52,15 +58,15 @@ function Text({ artifact: a, kind }: { artifact: Artifact; kind: "markdown" | "c
     queryFn: async ({ signal }) => {
       const range: Record<string, string> = a.size > TEXT_MOST ? { Range: `bytes=0-${TEXT_MOST - 1}` } : {};
       const answer = await fetch(contentUrl(a, true), { headers: range, signal });
-      if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
+      if (!answer.ok) throw new Error(t`The server answered ${answer.status}.`);
       return answer.text();
     },
     staleTime: Number.POSITIVE_INFINITY, // a version never changes
     gcTime: 60_000,
   });
-  if (text.isPending) return <Skeleton rows={4} label="Loading the content" />;
+  if (text.isPending) return <Skeleton rows={4} label={t`Loading the content`} />;
   if (text.isError)
-    return <Failure what="The content could not be loaded." error={text.error} retry={() => void text.refetch()} />;
+    return <Failure what={t`The content could not be loaded.`} error={text.error} retry={() => void text.refetch()} />;
   return (
     <>
       {kind === "markdown" ? (
@@ -74,7 +80,9 @@ function Text({ artifact: a, kind }: { artifact: Artifact; kind: "markdown" | "c
       )}
       {a.size > TEXT_MOST && (
         <p className="mt-2 text-meta text-fg3">
-          The first {bytes(TEXT_MOST)} of {bytes(a.size)}. Download it for the rest.
+          <Trans>
+            The first {bytes(TEXT_MOST)} of {bytes(a.size)}. Download it for the rest.
+          </Trans>
         </p>
       )}
     </>
@@ -86,10 +94,15 @@ const ROWS = 500;
 function Table({ text, separator }: { text: string; separator: string }) {
   const { rows, more } = readTable(text, separator, ROWS);
   const [head, ...body] = rows;
-  if (!head) return <p className="text-fg3">The table is empty.</p>;
+  if (!head)
+    return (
+      <p className="text-fg3">
+        <Trans>The table is empty.</Trans>
+      </p>
+    );
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
-    <div tabIndex={0} role="region" aria-label="Table" className="max-h-[70vh] overflow-auto">
+    <div tabIndex={0} role="region" aria-label={t`Table`} className="max-h-[70vh] overflow-auto">
       <table className="border-collapse text-left">
         <thead>
           <tr>
@@ -112,7 +125,11 @@ function Table({ text, separator }: { text: string; separator: string }) {
           ))}
         </tbody>
       </table>
-      {more && <p className="mt-2 text-meta text-fg3">The first {ROWS} rows. Download it for the rest.</p>}
+      {more && (
+        <p className="mt-2 text-meta text-fg3">
+          <Trans>The first {ROWS} rows. Download it for the rest.</Trans>
+        </p>
+      )}
     </div>
   );
 }

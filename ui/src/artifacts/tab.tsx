@@ -1,8 +1,10 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { useNow } from "@/format/now";
-import { bytes, plural, visible } from "@/format/text";
+import { bytes, visible } from "@/format/text";
 import { ago, exact } from "@/format/time";
 import { Button, buttonClass } from "@/kit/button";
 import { Empty, Failure, Skeleton } from "@/kit/states";
@@ -45,12 +47,12 @@ export default function ArtifactsTab({ workspace: w, linked }: Props) {
     initialPageParam: "",
     getNextPageParam: (last) => last.next_cursor ?? undefined,
   });
-  if (list.isPending) return <Skeleton rows={6} label="Loading the artifacts" />;
+  if (list.isPending) return <Skeleton rows={6} label={t`Loading the artifacts`} />;
   if (list.isError && !list.data)
     return (
       <Failure
         className="m-4"
-        what="The artifacts could not be loaded."
+        what={t`The artifacts could not be loaded.`}
         error={list.error}
         retry={() => void list.refetch()}
       />
@@ -59,14 +61,14 @@ export default function ArtifactsTab({ workspace: w, linked }: Props) {
   const shown = items.find((a) => a.name === chosen) ?? (chosen === link.data?.name ? link.data : undefined);
   if (items.length === 0)
     return (
-      <Empty title="No artifacts yet">
-        Files that an agent saves, or leaves in its artifacts folder, stay here when its sandbox is gone.
+      <Empty title={t`No artifacts yet`}>
+        <Trans>Files that an agent saves, or leaves in its artifacts folder, stay here when its sandbox is gone.</Trans>
       </Empty>
     );
   return (
     <div className="grid h-full min-h-0 @max-3xl:content-start gap-x-6 gap-y-4 overflow-y-auto px-4 py-4 @3xl:grid-cols-[minmax(14rem,22rem)_1fr] @3xl:px-6">
       <div>
-        <ul aria-label="Artifacts" className="divide-y divide-hairline border-y border-hairline">
+        <ul aria-label={t`Artifacts`} className="divide-y divide-hairline border-y border-hairline">
           {items.map((a) => (
             <li key={a.name}>
               <button
@@ -78,7 +80,7 @@ export default function ArtifactsTab({ workspace: w, linked }: Props) {
                 <span className="block font-medium break-words">{visible(a.name)}</span>
                 <span className="block text-meta text-fg3">
                   {bytes(a.size)} · <span title={exact(a.created_at)}>{ago(a.created_at, now)}</span>
-                  {a.versions > 1 && ` · ${plural(a.versions, "version")}`}
+                  {a.versions > 1 && ` · ${plural(a.versions, { one: "# version", other: "# versions" })}`}
                 </span>
               </button>
             </li>
@@ -87,10 +89,10 @@ export default function ArtifactsTab({ workspace: w, linked }: Props) {
         {list.hasNextPage && (
           <Button
             className="mt-2"
-            busy={list.isFetchingNextPage && "Loading"}
+            busy={list.isFetchingNextPage && t`Loading`}
             onClick={() => void list.fetchNextPage()}
           >
-            Show older
+            <Trans>Show older</Trans>
           </Button>
         )}
       </div>
@@ -102,7 +104,7 @@ export default function ArtifactsTab({ workspace: w, linked }: Props) {
           first={link.data?.name === shown.name ? linked : undefined}
         />
       ) : (
-        <p className="text-fg3">{link.isError ? "That artifact was deleted." : "Choose an artifact to see it."}</p>
+        <p className="text-fg3">{link.isError ? t`That artifact was deleted.` : t`Choose an artifact to see it.`}</p>
       )}
     </div>
   );
@@ -125,7 +127,7 @@ function Shown({ workspace: w, newest, first }: { workspace: Workspace; newest: 
   const remove = useMutation({
     mutationFn: () => api.DELETE("/artifacts/{id}", { params: { path: { id: a.id } } }),
     onSuccess: () => client.invalidateQueries({ queryKey: listKey(w.id) }),
-    onError: (error) => toastError("The artifact was not deleted", error),
+    onError: (error) => toastError(t`The artifact was not deleted`, error),
   });
   return (
     <section aria-label={a.name} className="min-w-0">
@@ -133,7 +135,9 @@ function Shown({ workspace: w, newest, first }: { workspace: Workspace; newest: 
         <h2 className="min-w-0 flex-1 basis-48 text-title font-semibold break-words">{visible(a.name)}</h2>
         {all.length > 1 && (
           <label className="flex items-center gap-2">
-            <span className="text-fg3">Version</span>
+            <span className="text-fg3">
+              <Trans>Version</Trans>
+            </span>
             <select value={a.id} onChange={(e) => setId(e.target.value)} className="min-h-9 rounded-sm bg-bg2 px-2">
               {all.map((v) => (
                 <option key={v.id} value={v.id}>
@@ -144,29 +148,35 @@ function Shown({ workspace: w, newest, first }: { workspace: Workspace; newest: 
           </label>
         )}
         <a href={contentUrl(a)} download={a.name.split("/").at(-1)} className={buttonClass()}>
-          Download
+          <Trans>Download</Trans>
         </a>
-        {team.can("session.share") && <Button onClick={() => setSharing(true)}>Share</Button>}
+        {team.can("session.share") && (
+          <Button onClick={() => setSharing(true)}>
+            <Trans>Share</Trans>
+          </Button>
+        )}
         {team.can("workspace.edit") && (
           <Button
-            busy={remove.isPending && "Deleting"}
+            busy={remove.isPending && t`Deleting`}
             onClick={async () => {
               const yes = await confirm({
-                title: `Delete version ${a.version} of ${visible(a.name)}?`,
-                body: "It cannot be restored, and links to it stop working.",
-                action: "Delete",
+                title: t`Delete version ${a.version} of ${visible(a.name)}?`,
+                body: t`It cannot be restored, and links to it stop working.`,
+                action: t`Delete`,
                 danger: true,
               });
               if (yes) remove.mutate();
             }}
           >
-            Delete
+            <Trans>Delete</Trans>
           </Button>
         )}
       </div>
       <p className="mb-3 text-meta break-words text-fg3">
-        {a.mime} · {bytes(a.size)} · by {a.created_by.name} · <span title="sha256">{a.sha256.slice(0, 12)}</span>
-        {Object.entries(a.metadata).map(([k, v]) => ` · ${visible(k)}: ${visible(v)}`)}
+        <Trans>
+          {a.mime} · {bytes(a.size)} · by {a.created_by.name} · <span title="sha256">{a.sha256.slice(0, 12)}</span>
+          {Object.entries(a.metadata).map(([k, v]) => ` · ${visible(k)}: ${visible(v)}`)}
+        </Trans>
       </p>
       <Preview artifact={a} />
       {sharing && (

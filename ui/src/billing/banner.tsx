@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useTeam } from "@/state/team";
@@ -12,7 +14,7 @@ export default function PaymentBanner() {
   if (!due) return null;
   return (
     <section
-      aria-label="Payment"
+      aria-label={t`Payment`}
       className="flex flex-wrap items-baseline gap-x-3 gap-y-1 border-b border-failed bg-bg1 px-3 py-1.5"
     >
       <p className="min-w-0">
@@ -26,7 +28,7 @@ export default function PaymentBanner() {
         params={{ team: team.slug, section: "billing" }}
         className="text-accent underline"
       >
-        Billing
+        <Trans>Billing</Trans>
       </Link>
     </section>
   );

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { ReactNode } from "react";
 import { Button } from "@/kit/button";
 import { Kbd } from "@/kit/kbd";
@@ -52,7 +53,7 @@ export function ControlBar({
     <div className="flex flex-wrap items-center gap-2 border-b border-hairline px-3 py-1.5">
       <p role="status" className="min-w-0 flex-1 basis-48 text-fg2">
         {[
-          phase !== "live" && "Reconnecting.",
+          phase !== "live" && t`Reconnecting.`,
           driver(s),
           ...(notes ?? []),
           s.viewers > 1 && `${s.viewers} people watch.`,
@@ -64,7 +65,7 @@ export function ControlBar({
         <>
           {children}
           <Button look={s.yours ? "plain" : "primary"} onClick={toggle} aria-keyshortcuts="Control+Shift+O">
-            {s.yours ? "Give back" : "Take over"}
+            {s.yours ? t`Give back` : t`Take over`}
             <Kbd keys={SWITCH} onFill={!s.yours} />
           </Button>
         </>
@@ -74,8 +75,8 @@ export function ControlBar({
 }
 
 function driver(s: ControlState): string {
-  if (s.yours) return "You have control. Agents wait until you give it back.";
-  if (!s.control.person.id) return "Agents have control.";
+  if (s.yours) return t`You have control. Agents wait until you give it back.`;
+  if (!s.control.person.id) return t`Agents have control.`;
   const since = new Date(s.control.since).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  return `${s.control.person.name} has had control since ${since}.`;
+  return t`${s.control.person.name} has had control since ${since}.`;
 }

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { LiveSocket, type Phase } from "./live";
 
 export interface Dialog {
@@ -81,7 +82,7 @@ export class BrowserLink {
     if (typeof data === "string") {
       const m = JSON.parse(data) as { type: string; message?: string };
       if (m.type === "state") this.events.state(m as unknown as BrowserState);
-      else if (m.type === "error") this.events.refused(m.message ?? "The server refused it.");
+      else if (m.type === "error") this.events.refused(m.message ?? t`The server refused it.`);
       return;
     }
     const f = data instanceof ArrayBuffer ? readFrame(data) : undefined;

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { Button } from "@/kit/button";
@@ -12,9 +13,9 @@ export default function RecordingPlayer({ url }: { url: string }) {
     queryKey: ["recording", url],
     queryFn: async ({ signal }) => {
       const answer = await fetch(url, { signal });
-      if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
+      if (!answer.ok) throw new Error(t`The server answered ${answer.status}.`);
       const r = readRecording(await answer.arrayBuffer());
-      if (!r) throw new Error("The file is no recording of a browser.");
+      if (!r) throw new Error(t`The file is no recording of a browser.`);
       return r;
     },
     staleTime: Number.POSITIVE_INFINITY,
@@ -60,8 +61,8 @@ export default function RecordingPlayer({ url }: { url: string }) {
     };
   }, [r, shown]);
   const now = useMemo(() => r?.actions.findLastIndex((a) => a.at <= at) ?? -1, [r, at]);
-  if (file.isPending) return <Skeleton rows={4} label="Loading the recording" />;
-  if (!r) return <Failure what="The recording cannot be played." error={file.error} />;
+  if (file.isPending) return <Skeleton rows={4} label={t`Loading the recording`} />;
+  if (!r) return <Failure what={t`The recording cannot be played.`} error={file.error} />;
   return (
     <div className="flex min-h-0 flex-col gap-2 @3xl:flex-row">
       <div className="min-w-0 flex-1">
@@ -71,7 +72,7 @@ export default function RecordingPlayer({ url }: { url: string }) {
           height={800}
           className="w-full bg-bg2"
           role="img"
-          aria-label="The recorded page"
+          aria-label={t`The recorded page`}
         />
         <div className="mt-2 flex items-center gap-2">
           <Button
@@ -80,12 +81,12 @@ export default function RecordingPlayer({ url }: { url: string }) {
               setPlaying(!playing);
             }}
           >
-            {playing ? "Pause" : "Play"}
+            {playing ? t`Pause` : t`Play`}
           </Button>
           <input
             type="range"
             className="min-w-0 flex-1"
-            aria-label="Time"
+            aria-label={t`Time`}
             aria-valuetext={clock(at)}
             min={0}
             max={r.length}
@@ -97,7 +98,7 @@ export default function RecordingPlayer({ url }: { url: string }) {
           </span>
         </div>
       </div>
-      <ol aria-label="What was done" className="max-h-96 overflow-y-auto text-meta @3xl:w-64">
+      <ol aria-label={t`What was done`} className="max-h-96 overflow-y-auto text-meta @3xl:w-64">
         {r.actions.map((a, i) => (
           <li key={i}>
             <button
@@ -116,4 +117,4 @@ export default function RecordingPlayer({ url }: { url: string }) {
 }
 
 const words = (a: RecordedAction) =>
-  `${a.by || "Agent"}: ${a.tool.replaceAll("_", " ")}${a.target ? ` ${a.target}` : ""}${a.error ? ` (refused: ${a.error})` : ""}`;
+  `${a.by || t`Agent`}: ${a.tool.replaceAll("_", " ")}${a.target ? ` ${a.target}` : ""}${a.error ? ` (refused: ${a.error})` : ""}`;

@@ -1,3 +1,5 @@
+import { t as tr } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useCallback, useEffect, useRef, useState } from "react";
 import { socketUrl, type Workspace } from "@/api/client";
 import { Button } from "@/kit/button";
@@ -58,28 +60,34 @@ export default function BrowserTab({ workspace: w, canUse }: { workspace: Worksp
   const toggle = () =>
     state && send(state.yours ? { type: "give" } : { type: "take", force: state.control.person.id !== "" });
 
-  if (phase === "denied") return <Empty title="You may not watch this browser">Your rights have changed.</Empty>;
-  if (!state) return <Skeleton rows={6} label="Connecting to the browser" />;
+  if (phase === "denied")
+    return (
+      <Empty title={tr`You may not watch this browser`}>
+        <Trans>Your rights have changed.</Trans>
+      </Empty>
+    );
+  if (!state) return <Skeleton rows={6} label={tr`Connecting to the browser`} />;
   if (!state.running)
     return (
       <Empty
-        title="No browser is running"
+        title={tr`No browser is running`}
         action={
           canUse && (
             <Button
               look="primary"
-              busy={starting && "Starting"}
+              busy={starting && tr`Starting`}
               onClick={() => {
                 setStarting(true);
                 send({ type: "start" });
               }}
             >
-              Start
+              <Trans>Start</Trans>
             </Button>
           )
         }
       >
-        {state.ended && `The last one has ended. ${state.ended} `}An agent starts one{canUse && ", or press Start"}.
+        {state.ended && tr`The last one has ended. ${state.ended} `}
+        <Trans>An agent starts one{canUse && tr`, or press Start`}.</Trans>
         {refused && (
           <p role="alert" className="mt-2 text-danger">
             {refused}
@@ -95,13 +103,13 @@ export default function BrowserTab({ workspace: w, canUse }: { workspace: Worksp
         phase={phase}
         canUse={canUse}
         toggle={toggle}
-        notes={[state.asleep && "The sandbox is suspended.", state.recording && "Recording."]}
+        notes={[state.asleep && tr`The sandbox is suspended.`, state.recording && tr`Recording.`]}
       >
         <Button
           onClick={() => send({ type: "record", do: state.recording ? "stop" : "start" })}
-          title="A recording is saved as an artifact"
+          title={tr`A recording is saved as an artifact`}
         >
-          {state.recording ? "Stop recording" : "Record"}
+          {state.recording ? tr`Stop recording` : tr`Record`}
         </Button>
       </ControlBar>
       <Tabs state={state} send={send} />
@@ -111,7 +119,11 @@ export default function BrowserTab({ workspace: w, canUse }: { workspace: Worksp
           {refused}
         </p>
       )}
-      {tab?.crashed && <p className="px-3 py-1 text-danger">The page crashed. Load it again, or open another one.</p>}
+      {tab?.crashed && (
+        <p className="px-3 py-1 text-danger">
+          <Trans>The page crashed. Load it again, or open another one.</Trans>
+        </p>
+      )}
       {tab?.dialog && <PageDialog dialog={tab.dialog} enabled={state.yours} send={send} />}
       <Page
         canvas={(c) => {
@@ -134,7 +146,7 @@ function Tabs({ state: s, send }: { state: BrowserState; send: Send }) {
   return (
     <div
       role="group"
-      aria-label="Tabs of the browser"
+      aria-label={tr`Tabs of the browser`}
       className="flex gap-1 overflow-x-auto border-b border-hairline px-2 py-1"
     >
       {s.tabs.map((t) => (
@@ -146,13 +158,18 @@ function Tabs({ state: s, send }: { state: BrowserState; send: Send }) {
             className="control-h min-w-0 truncate px-2 text-fg2 aria-pressed:font-medium aria-pressed:text-fg"
             onClick={() => send({ type: "tab", tab: t.tab })}
           >
-            {t.title || t.url || "Empty page"}
-            {t.tab === s.agent_tab && <span className="text-fg3"> (agent)</span>}
+            {t.title || t.url || tr`Empty page`}
+            {t.tab === s.agent_tab && (
+              <span className="text-fg3">
+                {" "}
+                <Trans>(agent)</Trans>
+              </span>
+            )}
           </button>
           {s.yours && (
             <button
               type="button"
-              aria-label={`Close ${t.title || t.url}`}
+              aria-label={tr`Close ${t.title || t.url}`}
               className="control-h px-1 text-fg3 hover:text-fg"
               onClick={() => send({ type: "close_tab", tab: t.tab })}
             >
@@ -162,7 +179,7 @@ function Tabs({ state: s, send }: { state: BrowserState; send: Send }) {
         </span>
       ))}
       {s.yours && (
-        <Button look="quiet" aria-label="New tab" onClick={() => send({ type: "new_tab" })}>
+        <Button look="quiet" aria-label={tr`New tab`} onClick={() => send({ type: "new_tab" })}>
           <Icon name="plus" />
         </Button>
       )}
@@ -180,22 +197,27 @@ function Address({ url, loading, enabled, send }: { url: string; loading: boolea
         send({ type: "open", url: text });
       }}
     >
-      <Button look="quiet" disabled={!enabled} aria-label="Back" onClick={() => send({ type: "go", do: "back" })}>
+      <Button look="quiet" disabled={!enabled} aria-label={tr`Back`} onClick={() => send({ type: "go", do: "back" })}>
         <Icon name="chevronLeft" />
       </Button>
-      <Button look="quiet" disabled={!enabled} aria-label="Forward" onClick={() => send({ type: "go", do: "forward" })}>
+      <Button
+        look="quiet"
+        disabled={!enabled}
+        aria-label={tr`Forward`}
+        onClick={() => send({ type: "go", do: "forward" })}
+      >
         <Icon name="chevronRight" />
       </Button>
       <Button
         look="quiet"
         disabled={!enabled}
-        aria-label={loading ? "Stop loading" : "Load again"}
+        aria-label={loading ? tr`Stop loading` : tr`Load again`}
         onClick={() => send({ type: "go", do: loading ? "stop" : "reload" })}
       >
         <Icon name={loading ? "close" : "refresh"} />
       </Button>
       <input
-        aria-label="Address"
+        aria-label={tr`Address`}
         className="control-h min-w-0 flex-1 rounded-md border border-control bg-bg1 px-2"
         value={text}
         readOnly={!enabled}
@@ -204,7 +226,11 @@ function Address({ url, loading, enabled, send }: { url: string; loading: boolea
         autoCapitalize="off"
         spellCheck={false}
       />
-      {loading && <span className="text-meta text-fg3">Loading</span>}
+      {loading && (
+        <span className="text-meta text-fg3">
+          <Trans>Loading</Trans>
+        </span>
+      )}
     </form>
   );
 }
@@ -228,22 +254,22 @@ function PageDialog({
       }}
     >
       <p role="alert" className="min-w-0 flex-1 whitespace-pre-wrap">
-        The page {d.type === "beforeunload" ? "asks whether to leave it." : `says: ${d.message}`}
+        <Trans>The page {d.type === "beforeunload" ? tr`asks whether to leave it.` : tr`says: ${d.message}`}</Trans>
       </p>
       {d.type === "prompt" && (
         <input
-          aria-label="Answer"
+          aria-label={tr`Answer`}
           className="control-h rounded-md border border-control bg-bg1 px-2"
           value={text}
           onChange={(e) => setText(e.target.value)}
         />
       )}
       <Button type="submit" look="primary" disabled={!enabled}>
-        OK
+        <Trans>OK</Trans>
       </Button>
       {d.type !== "alert" && (
         <Button disabled={!enabled} onClick={() => send({ type: "dialog", accept: false })}>
-          Cancel
+          <Trans>Cancel</Trans>
         </Button>
       )}
     </form>
@@ -285,7 +311,7 @@ function Page({
     type: "mouse",
     do: what,
     ...at(e.clientX, e.clientY),
-    button: what === "move" ? "none" : buttonName(e.button),
+    button: what === "move" ? tr`none` : buttonName(e.button),
     buttons: e.buttons,
     clicks: what === "move" ? 0 : Math.max(1, e.detail),
     modifiers: modifiers(e),
@@ -362,7 +388,7 @@ function Page({
         width={1280}
         height={800}
         role="img"
-        aria-label={title ? `The page ${title}` : "The page"}
+        aria-label={title ? tr`The page ${title}` : tr`The page`}
         className="h-full w-full object-contain"
       />
       {yours && (

@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { type ReactNode, useState } from "react";
 import { count } from "@/format/text";
 import { segments } from "@/highlight/segments";
@@ -135,15 +136,23 @@ function Text({ patch, index: i, find, current }: { patch: FilePatch; index: num
           p.text
         ),
       )}
-      {carriage && kind !== 0 && <Remark>carriage return</Remark>}
-      {(patch.kind[i]! & NO_NEWLINE) !== 0 && <Remark>no line break at the end of the file</Remark>}
+      {carriage && kind !== 0 && (
+        <Remark>
+          <Trans>carriage return</Trans>
+        </Remark>
+      )}
+      {(patch.kind[i]! & NO_NEWLINE) !== 0 && (
+        <Remark>
+          <Trans>no line break at the end of the file</Trans>
+        </Remark>
+      )}
       {long && (
         <button
           type="button"
           onClick={() => setWhole(true)}
           className="ml-2 rounded-sm bg-bg3 px-1.5 font-sans text-meta text-accent"
         >
-          Show {count(line.length - CUT)} more characters
+          <Trans>Show {count(line.length - CUT)} more characters</Trans>
         </button>
       )}
     </span>

@@ -1,9 +1,11 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, type ChangeSet, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
-import { plural, short, visible } from "@/format/text";
+import { short, visible } from "@/format/text";
 import { Button } from "@/kit/button";
 import { inputClass } from "@/kit/field";
 import { FormError } from "@/kit/states";
@@ -45,7 +47,7 @@ export function CommitBox({
       ),
     onSuccess: (c) => {
       setMessage("");
-      toast({ kind: "good", title: `Committed ${short(c.commit)}`, text: c.subject });
+      toast({ kind: "good", title: t`Committed ${short(c.commit)}`, text: c.subject });
       void client.invalidateQueries({ queryKey: keys.changes(w.id) });
       void client.invalidateQueries({ queryKey: keys.commits(w.id) });
     },
@@ -53,7 +55,7 @@ export function CommitBox({
   if (open.length === 0)
     return (
       <p className="border-t border-hairline bg-bg1 px-3 py-2 text-meta text-fg3">
-        {live.items.length > 0 ? "Everything is committed." : "Nothing to commit."}
+        {live.items.length > 0 ? t`Everything is committed.` : t`Nothing to commit.`}
       </p>
     );
   const ready = message.trim() !== "" && chosen.length > 0;
@@ -62,7 +64,7 @@ export function CommitBox({
   };
   return (
     <form
-      aria-label="Commit"
+      aria-label={t`Commit`}
       className="flex flex-col gap-2 border-t border-hairline bg-bg1 p-3"
       onSubmit={(e) => {
         e.preventDefault();
@@ -77,8 +79,8 @@ export function CommitBox({
     >
       <textarea
         id="commit-message"
-        aria-label="Commit message"
-        placeholder="Commit message"
+        aria-label={t`Commit message`}
+        placeholder={t`Commit message`}
         rows={2}
         value={message}
         onChange={(e) => setMessage(e.target.value)}
@@ -86,25 +88,29 @@ export function CommitBox({
       />
       {conflicted.length > 0 && (
         <p className="text-meta break-words text-needs">
-          Conflicts: <span className="font-mono break-all">{conflicted.slice(0, 3).join(", ")}</span>
-          {conflicted.length > 3 && ` and ${plural(conflicted.length - 3, "other")}`}.{" "}
-          <Link
-            to="/$team/w/$key"
-            params={{ team: team.slug, key: w.key }}
-            search={{ tab: "merge" }}
-            className="text-accent underline"
-          >
-            Resolve it
-          </Link>{" "}
-          first.
+          <Trans>
+            Conflicts: <span className="font-mono break-all">{conflicted.slice(0, 3).join(", ")}</span>
+            {conflicted.length > 3 && t` and ${plural(conflicted.length - 3, { one: "# other", other: "# others" })}`}.{" "}
+            <Link
+              to="/$team/w/$key"
+              params={{ team: team.slug, key: w.key }}
+              search={{ tab: "merge" }}
+              className="text-accent underline"
+            >
+              Resolve it
+            </Link>{" "}
+            first.
+          </Trans>
         </p>
       )}
       <FormError error={commit.error} />
-      <Button type="submit" keys="mod+enter" disabled={!ready} busy={commit.isPending && "Committing"}>
-        Commit{" "}
-        {chosen.length === open.length
-          ? plural(chosen.length, "file")
-          : `${chosen.length} of ${plural(open.length, "file")}`}
+      <Button type="submit" keys="mod+enter" disabled={!ready} busy={commit.isPending && t`Committing`}>
+        <Trans>
+          Commit{" "}
+          {chosen.length === open.length
+            ? plural(chosen.length, { one: "# file", other: "# files" })
+            : t`${chosen.length} of ${plural(open.length, { one: "# file", other: "# files" })}`}
+        </Trans>
       </Button>
     </form>
   );

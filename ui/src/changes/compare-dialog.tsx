@@ -1,9 +1,11 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import type { Workspace } from "@/api/client";
 import { commitsQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
-import { plural, short, visible } from "@/format/text";
+import { short, visible } from "@/format/text";
 import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Combobox, type Option } from "@/kit/combobox";
@@ -43,15 +45,15 @@ export default function CompareDialog({ workspace: w, start, onChoose, onClose }
       ),
     });
     const out = [
-      row("base", "Base", w.base),
-      row("head", "Branch", w.branch),
-      row("now", "Now", "the files as they are"),
+      row("base", t`Base`, w.base),
+      row("head", t`Branch`, w.branch),
+      row("now", t`Now`, t`the files as they are`),
     ];
     if (reviews.data?.items.some((r) => r.mine && r.sent_at && r.state !== "cancelled"))
-      out.push(row("review", "Your last review", "the files you read then"));
+      out.push(row("review", t`Your last review`, t`the files you read then`));
     if (w.merged_commit) {
-      out.push(row("merged^", "Before the merge", w.base));
-      out.push(row("merged", "The merge", short(w.merged_commit)));
+      out.push(row("merged^", t`Before the merge`, w.base));
+      out.push(row("merged", t`The merge`, short(w.merged_commit)));
     }
     const timed: [number, Option][] = [];
     for (const k of commits.data ?? [])
@@ -60,31 +62,35 @@ export default function CompareDialog({ workspace: w, start, onChoose, onClose }
       if (s.kind !== "commit" || !timed.some(([, o]) => o.value === s.head))
         timed.push([
           s.at,
-          row(s.id, nameOf(s), `${exact(s.at)}, ${s.files > 0 ? plural(s.files, "file") : "no changes"}`),
+          row(
+            s.id,
+            nameOf(s),
+            `${exact(s.at)}, ${s.files > 0 ? plural(s.files, { one: "# file", other: "# files" }) : t`no changes`}`,
+          ),
         ]);
     out.push(...timed.sort((a, b) => b[0] - a[0]).map(([, o]) => o));
     // The current sides are always among the choices.
     for (const rev of [start.from, start.to])
       if (!out.some((o) => o.value === rev))
-        out.push(row(rev, rev.endsWith("^") ? `Before ${short(rev)}` : short(rev), ""));
+        out.push(row(rev, rev.endsWith("^") ? t`Before ${short(rev)}` : short(rev), ""));
     return out;
   }, [w, now, commits.data, reviews.data, states.data, start]);
   const foot = (
     <div className="flex flex-wrap items-center gap-x-4 gap-y-1">
       <label className="flex min-h-6 items-center gap-2 pointer-coarse:min-h-11">
         <input type="checkbox" checked={polls} onChange={(e) => setPolls(e.target.checked)} />
-        Every file change
+        <Trans>Every file change</Trans>
       </label>
       {states.hasNextPage && (
-        <Button look="quiet" busy={states.isFetchingNextPage && "Loading"} onClick={() => void states.fetchNextPage()}>
-          Show older
+        <Button look="quiet" busy={states.isFetchingNextPage && t`Loading`} onClick={() => void states.fetchNextPage()}>
+          <Trans>Show older</Trans>
         </Button>
       )}
     </div>
   );
   const same = from === to;
   return (
-    <Dialog open onClose={onClose} title="Compare two states">
+    <Dialog open onClose={onClose} title={t`Compare two states`}>
       <form
         className="flex min-h-0 flex-1 flex-col"
         onSubmit={(e) => {
@@ -93,15 +99,17 @@ export default function CompareDialog({ workspace: w, start, onChoose, onClose }
         }}
       >
         <DialogBody className="flex flex-col gap-3">
-          <Field label="From">
-            {(ids) => <Combobox {...ids} label="From" value={from} onChange={setFrom} options={options} foot={foot} />}
+          <Field label={t`From`}>
+            {(ids) => (
+              <Combobox {...ids} label={t`From`} value={from} onChange={setFrom} options={options} foot={foot} />
+            )}
           </Field>
-          <Field label="To" error={same ? "Choose two different states." : undefined}>
-            {(ids) => <Combobox {...ids} label="To" value={to} onChange={setTo} options={options} foot={foot} />}
+          <Field label={t`To`} error={same ? t`Choose two different states.` : undefined}>
+            {(ids) => <Combobox {...ids} label={t`To`} value={to} onChange={setTo} options={options} foot={foot} />}
           </Field>
           {(states.isError || commits.isError) && (
             <Failure
-              what="Some states could not be loaded."
+              what={t`Some states could not be loaded.`}
               error={states.error ?? commits.error}
               retry={() => {
                 void states.refetch();
@@ -119,11 +127,13 @@ export default function CompareDialog({ workspace: w, start, onChoose, onClose }
               setTo(from);
             }}
           >
-            Swap
+            <Trans>Swap</Trans>
           </Button>
-          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={onClose}>
+            <Trans>Cancel</Trans>
+          </Button>
           <Button type="submit" look="primary" disabled={same}>
-            Compare
+            <Trans>Compare</Trans>
           </Button>
         </DialogFoot>
       </form>

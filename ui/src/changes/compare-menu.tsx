@@ -1,9 +1,11 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { type ReactNode, Suspense, useState } from "react";
 import type { Workspace } from "@/api/client";
 import { commitsQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
-import { plural, short, visible } from "@/format/text";
+import { short, visible } from "@/format/text";
 import { ago } from "@/format/time";
 import { useAction } from "@/keys/keyboard";
 import { Icon } from "@/kit/icon";
@@ -53,18 +55,24 @@ export function CompareMenu({ workspace: w, comparison: c, onChoose }: Props) {
             onFocus={() => setUsed(true)}
             className="control-h flex min-w-0 items-center gap-1 rounded-md px-1.5 text-meta text-fg2 hover:bg-bg2 hover:text-fg"
           >
-            <span className="sr-only">Compare: </span>
+            <span className="sr-only">
+              <Trans>Compare:</Trans>{" "}
+            </span>
             <span className="max-w-40 truncate">{visible(c.from.label)}</span>
             <span aria-hidden>→</span>
-            <span className="sr-only">with</span>
+            <span className="sr-only">
+              <Trans>with</Trans>
+            </span>
             <span className="max-w-40 truncate">{visible(c.to.label)}</span>
             <Icon name="chevronDown" size={12} />
           </button>
         }
       >
-        <MenuLabel>Compare</MenuLabel>
-        {item("base", "now", "All changes")}
-        {item("head", "now", "Uncommitted changes")}
+        <MenuLabel>
+          <Trans>Compare</Trans>
+        </MenuLabel>
+        {item("base", "now", t`All changes`)}
+        {item("head", "now", t`Uncommitted changes`)}
         {/* What still loads here must not take the menu away that is open. */}
         <Suspense>{used && <Steps workspace={w} item={item} />}</Suspense>
         <MenuLine />
@@ -72,9 +80,9 @@ export function CompareMenu({ workspace: w, comparison: c, onChoose }: Props) {
           onSelect={() => setDialog(true)}
           keys="d"
           icon={<span className="w-3" />}
-          hint="Any two commits, turns or snapshots"
+          hint={t`Any two commits, turns or snapshots`}
         >
-          Choose both sides…
+          <Trans>Choose both sides…</Trans>
         </MenuItem>
       </Menu>
       <Suspense>
@@ -113,31 +121,40 @@ function Steps({ workspace: w, item }: StepsProps) {
       {item(
         "review",
         "now",
-        "Since your last review",
-        sent === false ? "You have not sent a review yet" : undefined,
+        t`Since your last review`,
+        sent === false ? t`You have not sent a review yet` : undefined,
         sent === false,
       )}
       {w.merged_commit &&
-        item(MERGED.from, MERGED.to, "What was merged", w.merged_at ? ago(w.merged_at, now) : undefined)}
+        item(MERGED.from, MERGED.to, t`What was merged`, w.merged_at ? ago(w.merged_at, now) : undefined)}
       {turns.length > 0 && (
         <>
           <MenuLine />
-          <MenuLabel>A turn of an agent</MenuLabel>
+          <MenuLabel>
+            <Trans>A turn of an agent</Trans>
+          </MenuLabel>
           {turns.map((s) =>
-            item(`${s.id}^`, s.id, visible(s.title) || "A turn", `${ago(s.at, now)}, ${plural(s.files, "file")}`),
+            item(
+              `${s.id}^`,
+              s.id,
+              visible(s.title) || t`A turn`,
+              `${ago(s.at, now)}, ${plural(s.files, { one: "# file", other: "# files" })}`,
+            ),
           )}
         </>
       )}
       {list.length > 0 && (
         <>
           <MenuLine />
-          <MenuLabel>A commit</MenuLabel>
+          <MenuLabel>
+            <Trans>A commit</Trans>
+          </MenuLabel>
           {list.map((k) =>
             item(
               `${k.commit}^`,
               k.commit,
               visible(k.subject),
-              `${short(k.commit)}, ${ago(k.at, now)}, ${plural(k.files, "file")}`,
+              `${short(k.commit)}, ${ago(k.at, now)}, ${plural(k.files, { one: "# file", other: "# files" })}`,
             ),
           )}
         </>

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import {
   type PointerEvent,
   type Ref,
@@ -258,7 +259,7 @@ export function DiffView(props: Props) {
       <div
         ref={scroller}
         role="region"
-        aria-label="Diff"
+        aria-label={t`Diff`}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
         onWheel={onMoved}
@@ -341,7 +342,7 @@ function isHit(v: ReadingView, p: Place, hit: LineRange | undefined): boolean {
 /** What is read out of the line in hand. */
 function spoken(v: ReadingView, p: Place, side: SideName): string {
   const at = rangeAt(v, p, side);
-  return at ? `${at.side === "old" ? "Old line" : "Line"} ${at.line}` : "";
+  return at ? `${at.side === "old" ? t`Old line` : t`Line`} ${at.line}` : "";
 }
 
 /** Keeps object identity while the values are equal, so rows do not rerender. */

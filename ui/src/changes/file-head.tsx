@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import type { ReactNode } from "react";
 import { Status } from "@/files/status";
 import { bytes, mode, splitPath, visible } from "@/format/text";
@@ -37,7 +39,7 @@ export function FileHead({ file: f, onFold, onViewed, onAll, actions, floating }
         type="button"
         onClick={onFold}
         aria-expanded={!folded}
-        aria-label={`${folded ? "Expand" : "Collapse"} ${full}`}
+        aria-label={`${folded ? t`Expand` : t`Collapse`} ${full}`}
         className="grid size-6 shrink-0 place-items-center rounded-sm text-fg2 hover:bg-bg3 pointer-coarse:size-11"
       >
         <Icon name={folded ? "chevronRight" : "chevronDown"} size={14} />
@@ -50,15 +52,17 @@ export function FileHead({ file: f, onFold, onViewed, onAll, actions, floating }
       </p>
       {modes && <span className="hidden text-meta text-fg2 sm:inline">{modes}</span>}
       {c.binary ? (
-        <span className="text-meta whitespace-nowrap text-fg3">binary, {bytes(c.size)}</span>
+        <span className="text-meta whitespace-nowrap text-fg3">
+          <Trans>binary, {bytes(c.size)}</Trans>
+        </span>
       ) : (
         <Counts additions={c.additions} deletions={c.deletions} className="text-meta" />
       )}
       {onAll && !folded && (
         <button
           type="button"
-          aria-label={`Show every line of ${full}`}
-          title="Show every line"
+          aria-label={t`Show every line of ${full}`}
+          title={t`Show every line`}
           onClick={onAll}
           className={cx(quiet, "max-sm:hidden")}
         >
@@ -67,9 +71,9 @@ export function FileHead({ file: f, onFold, onViewed, onAll, actions, floating }
       )}
       <button
         type="button"
-        aria-label={`Copy the path ${full}`}
-        title="Copy the path"
-        onClick={() => void copyText(c.path, "the path")}
+        aria-label={t`Copy the path ${full}`}
+        title={t`Copy the path`}
+        onClick={() => void copyText(c.path, t`the path`)}
         className={cx(quiet, "max-sm:hidden")}
       >
         <Icon name="copy" size={13} />
@@ -78,12 +82,14 @@ export function FileHead({ file: f, onFold, onViewed, onAll, actions, floating }
       <button
         type="button"
         aria-pressed={f.viewed}
-        aria-label={`Viewed ${full}`}
+        aria-label={t`Viewed ${full}`}
         onClick={onViewed}
         className="flex min-h-6 shrink-0 items-center gap-1.5 rounded-sm px-1.5 text-meta text-fg2 hover:bg-bg3 pointer-coarse:min-h-11"
       >
         <Tick on={f.viewed} />
-        <span className="max-sm:hidden">Viewed</span>
+        <span className="max-sm:hidden">
+          <Trans>Viewed</Trans>
+        </span>
       </button>
     </div>
   );

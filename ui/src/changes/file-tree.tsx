@@ -1,8 +1,10 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { type KeyboardEvent, memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { treeMove } from "@/files/move";
 import { Status, statusWord } from "@/files/status";
 import { FilterField, FolderName, type RowPlace, Tree, TreeItem, useTree } from "@/files/tree";
-import { plural, visible } from "@/format/text";
+import { visible } from "@/format/text";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
 import { Counts } from "@/kit/states";
@@ -82,7 +84,7 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
         {choices && (
           <input
             type="checkbox"
-            aria-label="Choose all files for the commit"
+            aria-label={t`Choose all files for the commit`}
             disabled={choosable.length === 0}
             checked={choosable.length > 0 && chosen === choosable.length}
             ref={(el) => {
@@ -97,19 +99,25 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
             className="size-3.5 accent-fill"
           />
         )}
-        <FilterField placeholder={`Filter ${plural(files.length, "file")}`} value={filter} onChange={setFilter} />
+        <FilterField
+          placeholder={t`Filter ${plural(files.length, { one: "# file", other: "# files" })}`}
+          value={filter}
+          onChange={setFilter}
+        />
         {viewedCount > 0 && (
           <span className="text-meta whitespace-nowrap text-fg3">
-            {viewedCount} of {files.length} viewed
+            <Trans>
+              {viewedCount} of {files.length} viewed
+            </Trans>
           </span>
         )}
       </div>
       <div ref={scroller} onScroll={look} className="min-h-0 flex-1 overflow-y-auto" data-files={found.length}>
         {rows.length === 0 && (
-          <p className="p-3 text-fg3">{files.length === 0 ? "No changed files." : "No file matches."}</p>
+          <p className="p-3 text-fg3">{files.length === 0 ? t`No changed files.` : t`No file matches.`}</p>
         )}
         {rows.length > 0 && (
-          <Tree label="Changed files" rows={rows} tree={tree} onKeyDown={onKeyDown}>
+          <Tree label={t`Changed files`} rows={rows} tree={tree} onKeyDown={onKeyDown}>
             {(row, place) => (
               <Row
                 key={row.path}
@@ -212,9 +220,11 @@ function FileRow({ row, viewed, newer, marks, checked, onCheck, onViewed }: File
   return (
     <>
       {checked === "done" ? (
-        <span title="Committed" className="grid size-3.5 shrink-0 place-items-center text-merged">
+        <span title={t`Committed`} className="grid size-3.5 shrink-0 place-items-center text-merged">
           <Icon name="check" size={12} />
-          <span className="sr-only">committed</span>
+          <span className="sr-only">
+            <Trans>committed</Trans>
+          </span>
         </span>
       ) : (
         checked !== undefined && (
@@ -222,7 +232,7 @@ function FileRow({ row, viewed, newer, marks, checked, onCheck, onViewed }: File
             <input
               type="checkbox"
               tabIndex={-1}
-              aria-label={`Commit ${visible(row.path)}`}
+              aria-label={t`Commit ${visible(row.path)}`}
               checked={checked}
               onClick={(e) => e.stopPropagation()}
               onChange={(e) => onCheck(e.target.checked)}
@@ -235,19 +245,23 @@ function FileRow({ row, viewed, newer, marks, checked, onCheck, onViewed }: File
       <span className={cx("min-w-0 flex-1 truncate", viewed && "text-fg3")}>{visible(row.name)}</span>
       {marks}
       {newer && (
-        <span className="text-accent" title="Changed since you started reading">
+        <span className="text-accent" title={t`Changed since you started reading`}>
           <span aria-hidden>•</span>
-          <span className="sr-only">newer version available</span>
+          <span className="sr-only">
+            <Trans>newer version available</Trans>
+          </span>
         </span>
       )}
       {f.binary ? (
-        <span className="text-meta text-fg3">binary</span>
+        <span className="text-meta text-fg3">
+          <Trans>binary</Trans>
+        </span>
       ) : (
         <Counts additions={f.additions} deletions={f.deletions} className="text-meta" />
       )}
       <span
         aria-hidden
-        title={viewed ? "Viewed" : "Not viewed yet"}
+        title={viewed ? t`Viewed` : t`Not viewed yet`}
         onClick={(e) => {
           e.stopPropagation();
           onViewed(!viewed);
@@ -259,7 +273,11 @@ function FileRow({ row, viewed, newer, marks, checked, onCheck, onViewed }: File
       >
         <Icon name="check" size={12} />
       </span>
-      {viewed && <span className="sr-only">viewed</span>}
+      {viewed && (
+        <span className="sr-only">
+          <Trans>viewed</Trans>
+        </span>
+      )}
     </>
   );
 }

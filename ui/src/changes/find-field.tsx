@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useEffect, useRef, useState } from "react";
 import { tell } from "@/api/problem";
 import { count } from "@/format/text";
@@ -42,8 +43,8 @@ export function FindField({ workspaceId, view, ignoreSpace, onText, onHit, onClo
       <input
         // biome-ignore lint/a11y/noAutofocus: opened by a key to type into
         autoFocus
-        aria-label="Find in the changes"
-        placeholder="Find"
+        aria-label={t`Find in the changes`}
+        placeholder={t`Find`}
         spellCheck={false}
         value={text}
         onChange={(e) => {
@@ -61,20 +62,20 @@ export function FindField({ workspaceId, view, ignoreSpace, onText, onHit, onClo
       <span role="status" className="px-1 text-meta whitespace-nowrap text-fg3">
         {text &&
           (hits.length > 0
-            ? `${count(Math.min(at, hits.length - 1) + 1)} of ${count(hits.length)}${more ? "+" : ""}`
+            ? t`${count(Math.min(at, hits.length - 1) + 1)} of ${count(hits.length)}${more ? "+" : ""}`
             : error
               ? tell(error).message
               : busy
                 ? "…"
-                : "None")}
+                : t`None`)}
       </span>
-      <IconButton label="Previous" onClick={() => step(-1)}>
+      <IconButton label={t`Previous`} onClick={() => step(-1)}>
         <Icon name="up" size={14} />
       </IconButton>
-      <IconButton label="Next" onClick={() => step(1)}>
+      <IconButton label={t`Next`} onClick={() => step(1)}>
         <Icon name="down" size={14} />
       </IconButton>
-      <IconButton label="Close" onClick={onClose}>
+      <IconButton label={t`Close`} onClick={onClose}>
         <Icon name="close" size={14} />
       </IconButton>
     </search>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { raw } from "@/api/client";
@@ -31,14 +33,14 @@ export function Picture({ file: f, workspace, comparison }: Props) {
     <div className="flex flex-wrap gap-4 p-4 font-sans">
       {f.status !== "added" && (
         <Shown
-          title="Before"
+          title={t`Before`}
           of={at(workspace, fixed(from), f.old_path ?? f.path)}
           path={f.old_path ?? f.path}
           color="text-del"
         />
       )}
       {f.status !== "deleted" && (
-        <Shown title="After" of={at(workspace, fixed(to), f.path)} path={f.path} color="text-add" />
+        <Shown title={t`After`} of={at(workspace, fixed(to), f.path)} path={f.path} color="text-add" />
       )}
     </div>
   );
@@ -94,7 +96,9 @@ export function Shown({ title, of, path, color, stamp }: ShownProps) {
       {file.isError ? (
         <p role="alert">{tell(file.error).message}</p>
       ) : broken ? (
-        <p>This browser cannot display the image.</p>
+        <p>
+          <Trans>This browser cannot display the image.</Trans>
+        </p>
       ) : url ? (
         <img
           src={url}
@@ -104,7 +108,9 @@ export function Shown({ title, of, path, color, stamp }: ShownProps) {
           className="diff-picture max-h-[480px] max-w-full border border-hairline"
         />
       ) : (
-        <Busy>Loading the image…</Busy>
+        <Busy>
+          <Trans>Loading the image…</Trans>
+        </Busy>
       )}
     </figure>
   );

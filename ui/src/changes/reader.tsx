@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { ChangeSet, Workspace } from "@/api/client";
@@ -112,7 +114,7 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
       to.searchParams.set("file", range.path);
       to.searchParams.set("line", lineText(range));
     }
-    void copyText(to.href, range ? "the link to the line" : "the link");
+    void copyText(to.href, range ? t`the link to the line` : t`the link`);
   });
 
   const mayCommit = team.can("workspace.edit") && ends && live !== undefined;
@@ -237,18 +239,24 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
                   onClick={() => void navigate({ search: (s) => ({ ...s, file: undefined, line: undefined }) })}
                 >
                   <Icon name="arrowLeft" size={14} />
-                  Files
+                  <Trans>Files</Trans>
                 </Button>
               )
             }
           />
           {comparison.files.length === 0 ? (
             <Empty
-              title="No differences"
-              action={<Button onClick={() => onCompare(EVERYTHING)}>Show all changes</Button>}
+              title={t`No differences`}
+              action={
+                <Button onClick={() => onCompare(EVERYTHING)}>
+                  <Trans>Show all changes</Trans>
+                </Button>
+              }
             >
-              Every file is the same in both states: {visible(comparison.from.label)} and {visible(comparison.to.label)}
-              .
+              <Trans>
+                Every file is the same in both states: {visible(comparison.from.label)} and{" "}
+                {visible(comparison.to.label)}.
+              </Trans>
             </Empty>
           ) : (
             <DiffView

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
@@ -57,13 +59,13 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
         {problem}
         <div className="p-4">
           <Failure
-            what="The changes could not be loaded."
+            what={t`The changes could not be loaded.`}
             error={found.error}
             retry={all ? () => void found.refetch() : undefined}
           />
           {!all && (
             <Button className="mt-3" onClick={() => choose(EVERYTHING)}>
-              Show all changes
+              <Trans>Show all changes</Trans>
             </Button>
           )}
         </div>
@@ -76,20 +78,22 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
         {problem}
         {live && !live.synced_at && !live.error ? (
           <div className="p-4">
-            <Busy>Checking for changes…</Busy>
+            <Busy>
+              <Trans>Checking for changes…</Trans>
+            </Busy>
           </div>
         ) : (
           <Empty
-            title={w.merged_at ? "Everything is merged" : "No changes yet"}
+            title={w.merged_at ? t`Everything is merged` : t`No changes yet`}
             action={
               <div className="flex flex-wrap justify-center gap-2">
                 {w.merged_commit && (
                   <Button look="primary" onClick={() => choose(MERGED)}>
-                    Show what was merged
+                    <Trans>Show what was merged</Trans>
                   </Button>
                 )}
-                <Button busy={sync.isPending && "Looking"} onClick={() => sync.mutate()}>
-                  Check now
+                <Button busy={sync.isPending && t`Looking`} onClick={() => sync.mutate()}>
+                  <Trans>Check now</Trans>
                 </Button>
                 <Link
                   from="/$team/w/$key"
@@ -98,20 +102,24 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
                   search={{}}
                   className={buttonClass()}
                 >
-                  All files
+                  <Trans>All files</Trans>
                 </Link>
               </div>
             }
           >
             {w.merged_at ? (
               <>
-                Merged into <span className="font-mono text-code">{visible(w.base)}</span> {ago(w.merged_at, now)}, and
-                nothing has changed since. New changes appear here.
+                <Trans>
+                  Merged into <span className="font-mono text-code">{visible(w.base)}</span> {ago(w.merged_at, now)},
+                  and nothing has changed since. New changes appear here.
+                </Trans>
               </>
             ) : (
               <>
-                The branch is the same as <span className="font-mono text-code">{visible(w.base)}</span>. Files appear
-                here as the agent writes them.
+                <Trans>
+                  The branch is the same as <span className="font-mono text-code">{visible(w.base)}</span>. Files appear
+                  here as the agent writes them.
+                </Trans>
               </>
             )}
           </Empty>
@@ -136,7 +144,7 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
 /** Keys pressed meanwhile work once the lines are there. */
 function Loading() {
   useAwaitedKeys("changes");
-  return <Skeleton rows={6} label="Loading the changes" />;
+  return <Skeleton rows={6} label={t`Loading the changes`} />;
 }
 
 /** Checks for changes now instead of waiting for the next poll. */
@@ -149,7 +157,7 @@ function useSync(id: string) {
         client.invalidateQueries({ queryKey: keys.changes(id) }),
         client.invalidateQueries({ queryKey: keys.compared(id) }),
       ]),
-    onError: (error) => toastError("Could not check for changes", error),
+    onError: (error) => toastError(t`Could not check for changes`, error),
   });
 }
 
@@ -162,12 +170,15 @@ function SyncProblem({ set, onLook, busy }: { set: ChangeSet; onLook: () => void
           <span aria-hidden className="text-needs">
             ◆{" "}
           </span>
-          The last check for changes failed{set.synced_at ? `. What is shown is from ${ago(set.synced_at, now)}` : ""}.
+          <Trans>
+            The last check for changes failed
+            {set.synced_at ? t`. What is shown is from ${ago(set.synced_at, now)}` : ""}.
+          </Trans>
         </p>
         <Output text={set.error} className="max-h-24" />
       </div>
-      <Button busy={busy && "Looking"} onClick={onLook}>
-        Check again
+      <Button busy={busy && t`Looking`} onClick={onLook}>
+        <Trans>Check again</Trans>
       </Button>
     </div>
   );

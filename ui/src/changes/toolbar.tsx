@@ -1,6 +1,7 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import type { ReactNode } from "react";
 import type { Workspace } from "@/api/client";
-import { plural } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
 import { IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
@@ -45,12 +46,16 @@ export function Toolbar(p: Props) {
       {back}
       {!narrow && !tight && (
         <p className="flex flex-wrap items-baseline gap-x-2 text-meta text-fg3">
-          <span className="text-fg2">{plural(c.files.length, "file")}</span>
+          <span className="text-fg2">{plural(c.files.length, { one: "# file", other: "# files" })}</span>
           <Counts additions={c.additions} deletions={c.deletions} />
         </p>
       )}
       <CompareMenu workspace={p.workspace} comparison={c} onChoose={p.onCompare} />
-      {c.truncated && <p className="text-meta text-needs">Not all changed files are shown.</p>}
+      {c.truncated && (
+        <p className="text-meta text-needs">
+          <Trans>Not all changed files are shown.</Trans>
+        </p>
+      )}
       <div role="status">
         {newer > 0 && (
           <button
@@ -59,7 +64,8 @@ export function Toolbar(p: Props) {
             className="control-h flex items-center gap-1.5 rounded-md bg-bg3 px-2 text-fg hover:bg-bg2"
           >
             <Icon name="refresh" size={14} />
-            {plural(newer, "newer change")}, refresh <Kbd keys="r" />
+            <Trans>{plural(newer, { one: "# newer change", other: "# newer changes" })}, refresh</Trans>{" "}
+            <Kbd keys="r" />
           </button>
         )}
       </div>
@@ -67,17 +73,17 @@ export function Toolbar(p: Props) {
         {added}
         {!listing &&
           (finding ?? (
-            <IconButton label="Find in the changes (/)" onClick={onFind}>
+            <IconButton label={t`Find in the changes (/)`} onClick={onFind}>
               <Icon name="search" />
             </IconButton>
           ))}
         {!listing && (
-          <IconButton label="Hide whitespace (w)" aria-pressed={p.ignoreSpace} onClick={p.onIgnoreSpace}>
+          <IconButton label={t`Hide whitespace (w)`} aria-pressed={p.ignoreSpace} onClick={p.onIgnoreSpace}>
             <Icon name="space" />
           </IconButton>
         )}
         {!narrow && (
-          <IconButton label="Side by side (s)" aria-pressed={split} onClick={onSplit}>
+          <IconButton label={t`Side by side (s)`} aria-pressed={split} onClick={onSplit}>
             <Icon name="split" />
           </IconButton>
         )}

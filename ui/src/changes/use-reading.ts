@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useState } from "react";
 import { api, data } from "@/api/client";
@@ -56,7 +57,7 @@ export function useReading(workspaceId: string, newest: { comparison: Comparison
     },
     onError: (error, { path, viewed }) => {
       reading.setViewed(path, !viewed);
-      toastError("Could not mark the file as viewed", error);
+      toastError(t`Could not mark the file as viewed`, error);
     },
   });
   return {

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Schemas } from "@/api/client";
 
 type Run = Schemas["CodeRun"];
@@ -24,15 +25,15 @@ export function parts(o: Schemas["CodeOutput"]) {
 }
 
 const ENDINGS: Partial<Record<Run["state"], string>> = {
-  interrupted: "Interrupted",
-  timed_out: "It took too long and was interrupted",
-  died: "The interpreter ended, and its variables are lost",
-  lost: "Nobody knows how it ended",
+  interrupted: t`Interrupted`,
+  timed_out: t`It took too long and was interrupted`,
+  died: t`The interpreter ended, and its variables are lost`,
+  lost: t`Nobody knows how it ended`,
 };
 
 /** How a run ended, in words; "" when nothing needs to be said. */
 export function ending(r: Pick<Run, "state" | "cause" | "exit_code">): string {
   const words = ENDINGS[r.state];
   if (words) return r.cause ? `${words}: ${r.cause}.` : `${words}.`;
-  return r.exit_code ? `Exit code ${r.exit_code}.` : "";
+  return r.exit_code ? t`Exit code ${r.exit_code}.` : "";
 }

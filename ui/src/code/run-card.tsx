@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { CodeBlock } from "@/highlight/code";
@@ -16,10 +17,10 @@ export default function RunCard({ id, code, language }: { id: string; code: stri
     <>
       <CodeBlock language={language} text={code} />
       {run.isPending ? (
-        <Skeleton rows={2} label="Loading what came of it" />
+        <Skeleton rows={2} label={t`Loading what came of it`} />
       ) : (
         <Failure
-          what="The record of this run could not be loaded."
+          what={t`The record of this run could not be loaded.`}
           error={run.error}
           retry={() => void run.refetch()}
         />

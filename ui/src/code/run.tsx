@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation } from "@tanstack/react-query";
 import { api, BASE, data, type Schemas } from "@/api/client";
 import { CodeBlock } from "@/highlight/code";
@@ -23,10 +25,12 @@ export function RunBody({ run: r, canRun }: { run: Run; canRun: boolean }) {
       )}
       {r.state === "running" ? (
         <div className="mt-2 flex items-center gap-3">
-          <span className="text-fg3">Running</span>
+          <span className="text-fg3">
+            <Trans>Running</Trans>
+          </span>
           {canRun && (
-            <Button busy={interrupt.isPending && "Interrupting"} onClick={() => interrupt.mutate()}>
-              Interrupt
+            <Button busy={interrupt.isPending && t`Interrupting`} onClick={() => interrupt.mutate()}>
+              <Trans>Interrupt</Trans>
             </Button>
           )}
         </div>
@@ -34,7 +38,11 @@ export function RunBody({ run: r, canRun }: { run: Run; canRun: boolean }) {
         ending(r) && <p className="mt-2 text-fg3">{ending(r)}</p>
       )}
       {interrupt.isError && <FormError error={interrupt.error} />}
-      {r.truncated && <p className="mt-1 text-meta text-fg3">Something was left out, because there was too much.</p>}
+      {r.truncated && (
+        <p className="mt-1 text-meta text-fg3">
+          <Trans>Something was left out, because there was too much.</Trans>
+        </p>
+      )}
     </>
   );
 }
@@ -45,16 +53,20 @@ function Shown({ output: o }: { output: Schemas["CodeOutput"] }) {
   return (
     <div className="mt-2">
       {p.text !== undefined && <Output text={p.text} className={o.type === "stderr" ? "text-warning" : undefined} />}
-      {p.image && <img src={p.image} alt="Made by the code" className="max-h-[70vh] max-w-full rounded-sm bg-white" />}
+      {p.image && (
+        <img src={p.image} alt={t`Made by the code`} className="max-h-[70vh] max-w-full rounded-sm bg-white" />
+      )}
       {p.page && (
-        <iframe srcDoc={p.page} sandbox="" title="Made by the code" className="h-48 w-full resize-y bg-white" />
+        <iframe srcDoc={p.page} sandbox="" title={t`Made by the code`} className="h-48 w-full resize-y bg-white" />
       )}
       {p.artifacts.map(([mime, id]) => (
         <p key={mime}>
           <a className="underline" href={`${BASE}/artifacts/${encodeURIComponent(id)}/content`}>
-            Download {mime}
+            <Trans>Download {mime}</Trans>
           </a>{" "}
-          <span className="text-fg3">kept as an artifact</span>
+          <span className="text-fg3">
+            <Trans>kept as an artifact</Trans>
+          </span>
         </p>
       ))}
     </div>

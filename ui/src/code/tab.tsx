@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
@@ -17,7 +19,7 @@ const LANGUAGES: [Language, string][] = [
   ["python", "Python"],
   ["javascript", "JavaScript"],
   ["typescript", "TypeScript"],
-  ["shell", "Shell"],
+  ["shell", t`Shell`],
 ];
 
 interface Props {
@@ -55,12 +57,12 @@ export default function CodeTab({ workspace: w, canRun, linked }: Props) {
       document.getElementById(linked)?.scrollIntoView({ block: "start" });
     } else if (newest) end.current?.scrollIntoView({ block: "end" });
   }, [linked, there, newest]);
-  if (list.isPending) return <Skeleton rows={6} label="Loading what ran" />;
+  if (list.isPending) return <Skeleton rows={6} label={t`Loading what ran`} />;
   if (list.isError && !list.data)
     return (
       <Failure
         className="m-4"
-        what="What ran could not be loaded."
+        what={t`What ran could not be loaded.`}
         error={list.error}
         retry={() => void list.refetch()}
       />
@@ -69,14 +71,16 @@ export default function CodeTab({ workspace: w, canRun, linked }: Props) {
     <div className="flex h-full min-h-0 flex-col">
       <div className="min-h-0 flex-1 overflow-y-auto px-4 py-4 md:px-6">
         {list.hasNextPage && (
-          <Button busy={list.isFetchingNextPage && "Loading"} onClick={() => void list.fetchNextPage()}>
-            Show older
+          <Button busy={list.isFetchingNextPage && t`Loading`} onClick={() => void list.fetchNextPage()}>
+            <Trans>Show older</Trans>
           </Button>
         )}
         {runs.length === 0 ? (
-          <Empty title="Nothing ran yet">
-            Python, JavaScript and shell code runs here in the sandbox, and keeps its variables from one run to the
-            next. Agents run code in the same place.
+          <Empty title={t`Nothing ran yet`}>
+            <Trans>
+              Python, JavaScript and shell code runs here in the sandbox, and keeps its variables from one run to the
+              next. Agents run code in the same place.
+            </Trans>
           </Empty>
         ) : (
           <ol className="space-y-6">
@@ -98,9 +102,9 @@ function Ran({ run: r, canRun, linked }: { run: Run; canRun: boolean; linked: bo
   return (
     <li id={r.id} aria-current={linked || undefined} className={cx(linked && "border-l-2 border-accent pl-3")}>
       <p className="mb-1 text-meta text-fg3">
-        {r.agent || "Run by a person"} · {LANGUAGES.find(([l]) => l === r.language)?.[1]}
+        {r.agent || t`Run by a person`} · {LANGUAGES.find(([l]) => l === r.language)?.[1]}
         {r.kernel !== "default" && ` · ${r.kernel}`} · <span title={exact(r.created_at)}>{ago(r.created_at, now)}</span>
-        {r.fresh && " · started without variables"}
+        {r.fresh && t` · started without variables`}
       </p>
       <RunBody run={r} canRun={canRun} />
     </li>
@@ -139,7 +143,7 @@ function Field({ workspace, first }: { workspace: string; first: Language }) {
       }}
     >
       <textarea
-        aria-label="Code"
+        aria-label={t`Code`}
         value={text}
         onChange={(e) => setText(e.target.value)}
         onKeyDown={(e) => {
@@ -152,14 +156,16 @@ function Field({ workspace, first }: { workspace: string; first: Language }) {
         spellCheck={false}
         autoCapitalize="off"
         autoCorrect="off"
-        placeholder="Code to run"
+        placeholder={t`Code to run`}
         className="w-full rounded-sm bg-bg2 px-3 py-2 font-mono text-code"
       />
       {run.isError && <FormError error={run.error} />}
       {reset.isError && <FormError error={reset.error} />}
       <div className="mt-2 flex flex-wrap items-center gap-3">
         <label className="flex items-center gap-2">
-          <span className="text-fg3">Language</span>
+          <span className="text-fg3">
+            <Trans>Language</Trans>
+          </span>
           <select
             value={language}
             onChange={(e) => setChosen(e.target.value as Language)}
@@ -172,24 +178,26 @@ function Field({ workspace, first }: { workspace: string; first: Language }) {
             ))}
           </select>
         </label>
-        <Button type="submit" busy={run.isPending && "Running"}>
-          Run
+        <Button type="submit" busy={run.isPending && t`Running`}>
+          <Trans>Run</Trans>
         </Button>
-        <span className="text-meta text-fg3 max-md:hidden">Shift+Enter runs it</span>
+        <span className="text-meta text-fg3 max-md:hidden">
+          <Trans>Shift+Enter runs it</Trans>
+        </span>
         <Button
           className="ml-auto"
-          busy={reset.isPending && "Ending"}
+          busy={reset.isPending && t`Ending`}
           onClick={async () => {
             const sure = await confirm({
-              title: "End the interpreter?",
-              body: "Its variables are lost. The next run starts another one.",
-              action: "End it",
+              title: t`End the interpreter?`,
+              body: t`Its variables are lost. The next run starts another one.`,
+              action: t`End it`,
               danger: true,
             });
             if (sure) reset.mutate();
           }}
         >
-          Reset variables…
+          <Trans>Reset variables…</Trans>
         </Button>
       </div>
     </form>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useState } from "react";
 import type { Project, Schemas } from "@/api/client";
@@ -30,7 +32,7 @@ export function BaseBranch({ project, value, onChange }: Props) {
   return (
     <Combobox
       chip
-      label="From branch"
+      label={t`From branch`}
       value={chosen?.name ?? value}
       shown={
         chosen ? (
@@ -39,24 +41,24 @@ export function BaseBranch({ project, value, onChange }: Props) {
             <span className="truncate">{chosen.name}</span>
           </span>
         ) : branches.isPending ? (
-          "Loading the branches…"
+          t`Loading the branches…`
         ) : (
-          "No branch"
+          t`No branch`
         )
       }
       onChange={onChange}
       options={items.map((b) => ({ value: b.name, text: b.name, row: <BranchRow branch={b} now={now} /> }))}
-      empty="No matching branch."
+      empty={t`No matching branch.`}
       foot={
         <div className="flex items-center justify-between gap-3">
           <span>
             {fetching.busy
-              ? "Fetching from the remote…"
+              ? t`Fetching from the remote…`
               : failed
-                ? "The last fetch failed."
+                ? t`The last fetch failed.`
                 : branches.data?.fetched_at
-                  ? `Fetched ${ago(branches.data.fetched_at, now)}.`
-                  : "Newest first."}
+                  ? t`Fetched ${ago(branches.data.fetched_at, now)}.`
+                  : t`Newest first.`}
           </span>
           <button
             type="button"
@@ -64,7 +66,7 @@ export function BaseBranch({ project, value, onChange }: Props) {
             onClick={fetching.run}
             className="min-h-6 text-accent hover:underline disabled:opacity-55"
           >
-            Fetch again
+            <Trans>Fetch again</Trans>
           </button>
         </div>
       }
@@ -88,14 +90,16 @@ export function BranchNotes({ project, value, onChange }: Props) {
       {branches.isError && <p className="text-meta text-failed">{tell(branches.error).message}</p>}
       {behind && (
         <p className="text-meta text-needs">
-          {behind.name} is {count(behind.behind)} behind {behind.upstream}.{" "}
+          <Trans>
+            {behind.name} is {count(behind.behind)} behind {behind.upstream}.
+          </Trans>{" "}
           {items.some((b) => b.name === behind.upstream) && (
             <button
               type="button"
               onClick={() => onChange(behind.upstream)}
               className="min-h-6 text-accent hover:underline"
             >
-              Start from {behind.upstream}
+              <Trans>Start from {behind.upstream}</Trans>
             </button>
           )}
         </p>
@@ -103,8 +107,10 @@ export function BranchNotes({ project, value, onChange }: Props) {
       {failed && (
         <details className="text-meta">
           <summary className="w-fit cursor-pointer text-needs">
-            The fetch failed. Branches are from{" "}
-            {branches.data?.fetched_at ? ago(branches.data.fetched_at, now) : "the clone"}.
+            <Trans>
+              The fetch failed. Branches are from{" "}
+              {branches.data?.fetched_at ? ago(branches.data.fetched_at, now) : t`the clone`}.
+            </Trans>
           </summary>
           <Output text={failed} className="max-h-28" />
         </details>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import {
   type ClipboardEvent,
   type DragEvent,
@@ -65,7 +67,7 @@ export function Composer({ projects, first, focused }: Props) {
 
   return (
     <form
-      aria-label="New workspace"
+      aria-label={t`New workspace`}
       className="flex min-h-0 flex-1 flex-col"
       onSubmit={(e) => {
         e.preventDefault();
@@ -87,7 +89,7 @@ export function Composer({ projects, first, focused }: Props) {
             // biome-ignore lint/a11y/noAutofocus: what a new workspace begins with
             autoFocus={focused}
             data-first
-            aria-label={command ? "Command" : "Prompt"}
+            aria-label={command ? t`Command` : t`Prompt`}
             {...mention.list.field}
             placeholder={placeholder(c)}
             value={c.prompt}
@@ -105,11 +107,11 @@ export function Composer({ projects, first, focused }: Props) {
           />
         </div>
         <MentionList list={mention.list} />
-        <div role="group" aria-label="Choices" className="flex flex-wrap items-center gap-1.5">
+        <div role="group" aria-label={t`Choices`} className="flex flex-wrap items-center gap-1.5">
           {c.attachments.takes && <AttachButton onFiles={c.attachments.add} />}
           <Combobox
             chip
-            label="Project"
+            label={t`Project`}
             value={c.project.id}
             onChange={c.setProject}
             options={projects.map((p) => ({ value: p.id, text: p.name }))}
@@ -120,7 +122,7 @@ export function Composer({ projects, first, focused }: Props) {
           <PlaceChip c={c} />
           {!c.several && c.choice.info?.takes_permissions && (
             <Chip
-              label="Permissions"
+              label={t`Permissions`}
               value={c.permissions.all ? "All permissions" : "Asks first"}
               warn={c.permissions.all && !c.isolated}
             >
@@ -131,8 +133,10 @@ export function Composer({ projects, first, focused }: Props) {
         </div>
         <BranchNotes project={c.project} value={c.base} onChange={c.setBase} />
         {needs && (
-          <section aria-label={`An account for ${needs.name}`} className="flex flex-col gap-1.5">
-            <p className="text-fg2">{needs.name} needs an account. You are asked once.</p>
+          <section aria-label={t`An account for ${needs.name}`} className="flex flex-col gap-1.5">
+            <p className="text-fg2">
+              <Trans>{needs.name} needs an account. You are asked once.</Trans>
+            </p>
             <AccountForm
               key={needs.agent}
               agent={needs.agent}
@@ -157,9 +161,9 @@ export function Composer({ projects, first, focused }: Props) {
           look="primary"
           aria-describedby={why}
           disabled={c.reason !== ""}
-          busy={c.busy && "Creating"}
+          busy={c.busy && t`Creating`}
         >
-          {c.several ? "Run and compare" : "Create"}
+          {c.several ? t`Run and compare` : t`Create`}
           {!isCoarse() && <Kbd keys="enter" onFill />}
         </Button>
       </footer>
@@ -182,18 +186,18 @@ function refuseFiles(e: SyntheticEvent, c: Composing): void {
   e.preventDefault();
   toast({
     kind: "bad",
-    title: "Not attached",
+    title: t`Not attached`,
     text: c.several
-      ? "Several attempts take no files. Name files of the branch with @."
-      : `${c.choice.info?.name ?? "What you chose"} takes no files with its prompt. Name files of the branch with @.`,
+      ? t`Several attempts take no files. Name files of the branch with @.`
+      : t`${c.choice.info?.name ?? t`What you chose`} takes no files with its prompt. Name files of the branch with @.`,
   });
 }
 
 function placeholder(c: Composing): string {
-  if (c.several) return "What should they do? @ names a file.";
+  if (c.several) return t`What should they do? @ names a file.`;
   if (c.choice.agent === COMMAND) return "npm run dev";
-  if (c.choice.agent === SHELL || c.choice.agent === "") return "What is it for? The workspace is named after it.";
-  return `What should ${c.choice.info?.name ?? "the agent"} do? @ names a file. Empty: it waits for you.`;
+  if (c.choice.agent === SHELL || c.choice.agent === "") return t`What is it for? The workspace is named after it.`;
+  return t`What should ${c.choice.info?.name ?? t`the agent`} do? @ names a file. Empty: it waits for you.`;
 }
 
 /** What the workspace will be called, once there is something to call it after. */
@@ -201,7 +205,9 @@ function Derived({ c }: { c: Composing }) {
   if (c.several || !c.suggested) return null;
   return (
     <span className="flex min-w-0 items-baseline gap-1.5 max-md:hidden">
-      <span className="shrink-0">On branch</span>
+      <span className="shrink-0">
+        <Trans>On branch</Trans>
+      </span>
       <span className="truncate font-mono text-code text-fg3">{c.branch ?? c.suggested}</span>
     </span>
   );
@@ -211,15 +217,15 @@ function AgentChip({ c }: { c: Composing }) {
   const { choice, own } = c;
   const name =
     choice.agent === SHELL
-      ? "Shell"
+      ? t`Shell`
       : choice.agent === COMMAND
-        ? "A command"
+        ? t`A command`
         : choice.agent === ""
-          ? "No agent"
-          : (choice.info?.name ?? "Agent");
+          ? t`No agent`
+          : (choice.info?.name ?? t`Agent`);
   const model = own.argv ? own.start.model.trim() : "";
   return (
-    <Chip label="Agent and model" value={model ? `${name}, ${model}` : name} warn={!choice.ready} wide>
+    <Chip label={t`Agent and model`} value={model ? `${name}, ${model}` : name} warn={!choice.ready} wide>
       <AgentChoice query={c.agents} choice={choice} withShell withNone accountElsewhere />
       {own.argv && choice.ready && <OwnOptions start={own.start} onChange={own.set} account={choice.account} />}
     </Chip>
@@ -229,25 +235,28 @@ function AgentChip({ c }: { c: Composing }) {
 function AttemptsChip({ c }: { c: Composing }) {
   const n = c.tries?.length ?? 1;
   return (
-    <Chip label="Attempts" value={n === 1 && !c.several ? "1 attempt" : `${n} attempts`} wide>
+    <Chip label={t`Attempts`} value={n === 1 && !c.several ? "1 attempt" : `${n} attempts`} wide>
       {c.tries ? (
         <>
           <Several agents={c.agents.data} tries={c.tries} onChange={c.setTries} />
           <Button className="self-start" onClick={() => c.setTries(undefined)}>
-            Run with one agent
+            <Trans>Run with one agent</Trans>
           </Button>
         </>
       ) : (
         <>
           <p className="text-fg2">
-            Give the same prompt to several agents, each in a workspace of its own. Compare what they did and keep one.
+            <Trans>
+              Give the same prompt to several agents, each in a workspace of its own. Compare what they did and keep
+              one.
+            </Trans>
           </p>
           <Button
             className="self-start"
             disabled={c.agents.data === undefined}
             onClick={() => c.setTries(firstTries(c.agents.data, c.choice.agent))}
           >
-            Run with several agents
+            <Trans>Run with several agents</Trans>
           </Button>
         </>
       )}
@@ -263,7 +272,7 @@ function PlaceChip({ c }: { c: Composing }) {
   const field = c.placeError;
   return (
     <Chip
-      label="Where it runs"
+      label={t`Where it runs`}
       value={words || (c.executors.isPending ? "Looking for places…" : "Choose where it runs")}
       warn={(there === undefined && !c.executors.isPending) || field !== undefined}
       wide
@@ -293,7 +302,7 @@ function PlaceChip({ c }: { c: Composing }) {
       )}
       {!c.several && (
         <Button className="self-start" aria-expanded={why} onClick={() => setWhy(!why)}>
-          Why here?
+          <Trans>Why here?</Trans>
         </Button>
       )}
       {why && !c.several && (
@@ -319,14 +328,14 @@ function PlaceChip({ c }: { c: Composing }) {
 function MoreChip({ c }: { c: Composing }) {
   return (
     <Chip
-      label="Name, branch and privacy"
+      label={t`Name, branch and privacy`}
       value={c.secret ? "Private" : c.name.trim() || "Name"}
       warn={c.fieldError("name") !== undefined || c.fieldError("branch") !== undefined}
     >
       <TextField
-        label="Name"
+        label={t`Name`}
         hint={
-          c.several ? "Leave empty to use the beginning of the prompt." : "From the prompt. You can rename it later."
+          c.several ? t`Leave empty to use the beginning of the prompt.` : t`From the prompt. You can rename it later.`
         }
         maxLength={200}
         placeholder={c.derivedName}
@@ -336,22 +345,22 @@ function MoreChip({ c }: { c: Composing }) {
       />
       {!c.several && (
         <TextField
-          label="Branch"
+          label={t`Branch`}
           mono
           spellCheck={false}
           autoCapitalize="none"
           value={c.branch ?? c.suggested}
-          placeholder="From the name"
+          placeholder={t`From the name`}
           error={c.fieldError("branch")}
-          hint={c.branch === undefined ? "Generated from the name. You can change it." : undefined}
+          hint={c.branch === undefined ? t`Generated from the name. You can change it.` : undefined}
           onChange={(e) => c.setBranch(e.target.value)}
           onBlur={() => c.branch?.trim() === "" && c.setBranch(undefined)}
         />
       )}
       {!c.several && (
         <Check
-          label="Private"
-          hint="Only you can see the workspace. Its branch is still visible in the project's repository."
+          label={t`Private`}
+          hint={t`Only you can see the workspace. Its branch is still visible in the project's repository.`}
           checked={c.secret}
           onChange={(e) => c.setSecret(e.target.checked)}
         />

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useNavigate } from "@tanstack/react-router";
 import { Dialog, DialogBody } from "@/kit/dialog";
 import { Composer } from "./composer";
@@ -11,7 +12,7 @@ export default function ComposerDialog({ projectId }: { projectId: string }) {
       open
       onClose={() => void navigate({ to: ".", search: (s) => ({ ...s, new: undefined }) })}
       wide
-      title="New workspace"
+      title={t`New workspace`}
     >
       <WithProjects projectId={projectId} otherwise={(shown) => <DialogBody className="pb-5">{shown}</DialogBody>}>
         {(projects, first) => <Composer projects={projects} first={first} focused />}

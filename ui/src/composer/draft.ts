@@ -1,9 +1,9 @@
+import { t } from "@lingui/core/macro";
 import { useEffect, useState } from "react";
 import { forget, isString, recall, remember } from "@/state/remember";
 
 /** The prompt suggested for the project that everybody can try. */
-export const SAMPLE_PROMPT =
-  "Add an option --top N to wordcount.py that prints the N most frequent words of the text, with a test for it.";
+export const SAMPLE_PROMPT = t`Add an option --top N to wordcount.py that prints the N most frequent words of the text, with a test for it.`;
 
 const keyOf = (project: string) => `compose.${project}`;
 

@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { useSearch } from "@tanstack/react-router";
 import { useAction } from "@/keys/keyboard";
 import { isCoarse } from "@/state/look";
@@ -16,7 +17,7 @@ export default function HomeComposer() {
       {(projects, first) => (
         <section id="compose-here" aria-labelledby="compose" className="mx-auto w-full max-w-2xl">
           <h2 id="compose" className="mb-2 text-page font-semibold">
-            What should be done?
+            <Trans>What should be done?</Trans>
           </h2>
           <div className="flex flex-col rounded-md bg-bg1 shadow-raised">
             <Composer projects={projects} first={first} focused={!isCoarse()} />

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { type RefObject, type SyntheticEvent, useState } from "react";
 import { api, data } from "@/api/client";
@@ -60,7 +61,7 @@ export function MentionList({ list }: { list: Suggestions<string> }) {
   return (
     <SuggestionList
       list={list}
-      label="Files of the branch"
+      label={t`Files of the branch`}
       keyOf={(path) => path}
       className="-mt-1.5 max-h-44 shrink-0 border border-hairline"
       row="min-h-6 truncate px-3 py-0.5 font-mono text-code pointer-coarse:py-2.5"

@@ -1,3 +1,5 @@
+import { t as tr } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { COMMAND, SHELL } from "@/agents/built-in";
 import { OWN, OWN_START, type OwnStart } from "@/agents/own";
 import { OwnOptions } from "@/agents/own-options";
@@ -31,14 +33,16 @@ export function Several({
   const set = (i: number, t: Try) => onChange(tries.map((x, j) => (j === i ? t : x)));
   return (
     <fieldset className="min-w-0">
-      <legend className="mb-1 font-medium">Agents</legend>
+      <legend className="mb-1 font-medium">
+        <Trans>Agents</Trans>
+      </legend>
       <ul className="flex flex-col gap-2">
         {tries.map((t, i) => {
           const accounts = can.find((a) => a.agent === t.agent)?.accounts ?? [];
           return (
             <li key={i} className="flex flex-wrap items-center gap-2">
               <select
-                aria-label={`Agent of attempt ${i + 1}`}
+                aria-label={tr`Agent of attempt ${i + 1}`}
                 value={t.agent}
                 onChange={(e) => set(i, { agent: e.target.value, accountId: "" })}
                 className={`${inputClass} flex-1 basis-40`}
@@ -51,12 +55,14 @@ export function Several({
               </select>
               {accounts.length > 1 && (
                 <select
-                  aria-label={`Account of attempt ${i + 1}`}
+                  aria-label={tr`Account of attempt ${i + 1}`}
                   value={t.accountId}
                   onChange={(e) => set(i, { ...t, accountId: e.target.value })}
                   className={`${inputClass} flex-1 basis-40`}
                 >
-                  <option value="">The default account</option>
+                  <option value="">
+                    <Trans>The default account</Trans>
+                  </option>
                   {accounts.map((a) => (
                     <option key={a.id} value={a.id}>
                       {a.name}
@@ -65,7 +71,7 @@ export function Several({
                 </select>
               )}
               <IconButton
-                label={`Remove attempt ${i + 1}`}
+                label={tr`Remove attempt ${i + 1}`}
                 disabled={tries.length <= 1}
                 onClick={() => onChange(tries.filter((_, j) => j !== i))}
               >
@@ -76,7 +82,7 @@ export function Several({
                   start={t.own ?? OWN_START}
                   onChange={(own) => set(i, { ...t, own })}
                   account={t.accountId}
-                  of={` of attempt ${i + 1}`}
+                  of={tr` of attempt ${i + 1}`}
                 />
               )}
             </li>
@@ -89,12 +95,12 @@ export function Several({
         onClick={() => onChange([...tries, { agent: can[tries.length % can.length]!.agent, accountId: "" }])}
       >
         <Icon name="plus" size={14} />
-        Add an attempt
+        <Trans>Add an attempt</Trans>
       </Button>
       <p className="mt-1 text-meta text-fg3">
         {can.length === 0
-          ? "No agent can start yet. Choose an account for one first."
-          : `Each attempt gets its own workspace, ${MAX_ATTEMPTS} at most. Compare the results and keep one.`}
+          ? tr`No agent can start yet. Choose an account for one first.`
+          : tr`Each attempt gets its own workspace, ${MAX_ATTEMPTS} at most. Compare the results and keep one.`}
       </p>
     </fieldset>
   );

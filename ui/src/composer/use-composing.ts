@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -61,7 +62,7 @@ export function useComposing(projects: Project[], first: Project) {
   const executors = useQuery(projectExecutorsQuery(team.slug, project.id));
   const several = tries !== undefined;
   const talks = choice.agent !== "" && choice.agent !== SHELL && choice.agent !== COMMAND;
-  const derivedName = nameFrom(prompt) || choice.info?.name || (choice.agent === SHELL ? "Shell" : "New workspace");
+  const derivedName = nameFrom(prompt) || choice.info?.name || (choice.agent === SHELL ? t`Shell` : t`New workspace`);
   const settled = useSettled(name.trim() || nameFrom(prompt), 200);
   const suggestion = useQuery(branchNameQuery(project.id, settled));
   const place =
@@ -117,7 +118,7 @@ export function useComposing(projects: Project[], first: Project) {
         addPendingStart({
           workspaceId: w.id,
           agent: choice.agent,
-          name: choice.info?.name ?? (choice.agent === SHELL ? "the shell" : "the command"),
+          name: choice.info?.name ?? (choice.agent === SHELL ? t`the shell` : t`the command`),
           prompt: talks ? sent.prompt : "",
           ...(choice.agent === COMMAND ? { argv: splitCommand(sent.prompt) } : own.argv ? { argv: own.argv } : {}),
           ...(choice.account ? { account: choice.account } : {}),
@@ -166,18 +167,18 @@ export function useComposing(projects: Project[], first: Project) {
   const field = (f: string) => fieldError(error, f);
   const unsure =
     !several && choice.info?.takes_permissions === true && permissions.all && !isolated && !permissions.confirmed;
-  const agentName = choice.info?.name ?? "The agent";
+  const agentName = choice.info?.name ?? t`The agent`;
   const reason = (() => {
-    if (executors.data?.suggested?.ask && place === "") return "Choose where it runs.";
-    if (executors.data && !there) return "No place can be used now. See where it runs.";
+    if (executors.data?.suggested?.ask && place === "") return t`Choose where it runs.`;
+    if (executors.data && !there) return t`No place can be used now. See where it runs.`;
     if (several)
-      return prompt.trim() === "" ? "Write what the agents should do." : tries.length === 0 ? "Add an attempt." : "";
+      return prompt.trim() === "" ? t`Write what the agents should do.` : tries.length === 0 ? t`Add an attempt.` : "";
     if (choice.agent === "") return "";
-    if (agents.isPending) return "Looking for agents…";
-    if (choice.info?.needs_account) return `${agentName} needs an account.`;
-    if (!choice.ready) return `${agentName} cannot start here. Choose another agent.`;
-    if (choice.agent === COMMAND && argv.length === 0) return "Write the command.";
-    if (unsure) return `Nothing contains ${agentName} here: confirm its permissions.`;
+    if (agents.isPending) return t`Looking for agents…`;
+    if (choice.info?.needs_account) return t`${agentName} needs an account.`;
+    if (!choice.ready) return t`${agentName} cannot start here. Choose another agent.`;
+    if (choice.agent === COMMAND && argv.length === 0) return t`Write the command.`;
+    if (unsure) return t`Nothing contains ${agentName} here: confirm its permissions.`;
     return "";
   })();
   const busy = create.isPending || run.isPending;

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
@@ -25,16 +26,20 @@ export function WithProjects({ projectId, otherwise, children }: Props) {
   const last = recall("project", isString);
   const first = ready.find((p) => p.id === projectId) ?? ready.find((p) => p.id === last) ?? ready[0];
   if (first) return children(ready, first);
-  if (projects.isPending) return otherwise(<Skeleton label="Loading the projects" />);
+  if (projects.isPending) return otherwise(<Skeleton label={t`Loading the projects`} />);
   if (projects.isError && !projects.data)
     return otherwise(
-      <Failure what="The projects could not be loaded." error={projects.error} retry={() => void projects.refetch()} />,
+      <Failure
+        what={t`The projects could not be loaded.`}
+        error={projects.error}
+        retry={() => void projects.refetch()}
+      />,
     );
   const cloning = projects.data.some((p) => p.state === "cloning");
   const manage = team.can("project.manage");
   return otherwise(
     <Empty
-      title={cloning ? "Your project is still being cloned" : "Add a project first"}
+      title={cloning ? t`Your project is still being cloned` : t`Add a project first`}
       action={
         <>
           {manage && !cloning && <SampleButton look="primary" />}
@@ -44,14 +49,14 @@ export function WithProjects({ projectId, otherwise, children }: Props) {
             search={manage && !cloning ? { add: "url" } : {}}
             className={buttonClass("plain")}
           >
-            {manage && !cloning ? "Add a project" : "Go to projects"}
+            {manage && !cloning ? t`Add a project` : t`Go to projects`}
           </Link>
         </>
       }
     >
       {manage
-        ? "A project is a git repository. To try Parawork, use the sample: a small real repository, ready in a second."
-        : "A workspace is a branch of one of your team's projects. An admin of the team can add one."}
+        ? t`A project is a git repository. To try Parawork, use the sample: a small real repository, ready in a second.`
+        : t`A workspace is a branch of one of your team's projects. An admin of the team can add one.`}
     </Empty>,
   );
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/queries";
@@ -12,15 +14,15 @@ interface Props {
 }
 
 const KIND: Record<string, string> = {
-  prompt: "Prompt",
-  text: "Said",
-  thinking: "Thought",
-  tool: "Tool",
-  edit: "Edit",
-  question: "Question",
-  answer: "Answer",
-  error: "Error",
-  note: "Note",
+  prompt: t`Prompt`,
+  text: t`Said`,
+  thinking: t`Thought`,
+  tool: t`Tool`,
+  edit: t`Edit`,
+  question: t`Question`,
+  answer: t`Answer`,
+  error: t`Error`,
+  note: t`Note`,
 };
 
 /** Search results in all conversations of a workspace. */
@@ -36,11 +38,18 @@ export function Found({ workspaceId, words, onOpen }: Props) {
         }),
       ),
   });
-  if (found.isPending) return <Skeleton label="Searching" />;
+  if (found.isPending) return <Skeleton label={t`Searching`} />;
   if (found.isError && !found.data)
-    return <Failure className="m-4" what="The search failed." error={found.error} retry={() => void found.refetch()} />;
+    return (
+      <Failure className="m-4" what={t`The search failed.`} error={found.error} retry={() => void found.refetch()} />
+    );
   const sessions = found.data.items;
-  if (sessions.length === 0) return <Empty title="Nothing found">No conversation here contains “{words}”.</Empty>;
+  if (sessions.length === 0)
+    return (
+      <Empty title={t`Nothing found`}>
+        <Trans>No conversation here contains “{words}”.</Trans>
+      </Empty>
+    );
   return (
     <div className="min-h-0 flex-1 overflow-y-auto px-4 py-3 md:px-6">
       <div className="max-w-[52rem]">
@@ -65,7 +74,9 @@ export function Found({ workspaceId, words, onOpen }: Props) {
               ))}
             </ol>
             {s.more_matches && (
-              <p className="mt-1 text-meta text-fg3">To see older results, open the session and search there.</p>
+              <p className="mt-1 text-meta text-fg3">
+                <Trans>To see older results, open the session and search there.</Trans>
+              </p>
             )}
           </section>
         ))}

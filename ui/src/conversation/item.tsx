@@ -1,7 +1,8 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import { lazy, memo, type ReactNode, Suspense } from "react";
 import { BASE } from "@/api/client";
-import { plural } from "@/format/text";
 import { duration } from "@/format/time";
 import { CodeBlock, DiffBlock } from "@/highlight/code";
 import { Prose } from "@/highlight/prose";
@@ -48,7 +49,7 @@ function body(row: Row, session: string, now: number, toggle: (() => void) | und
     case "prompt":
       return (
         <PromptBox
-          title={item.parent !== "" ? "Prompt for the subagent" : "Prompt"}
+          title={item.parent !== "" ? t`Prompt for the subagent` : t`Prompt`}
           text={item.text}
           at={item.at}
           now={now}
@@ -64,7 +65,9 @@ function body(row: Row, session: string, now: number, toggle: (() => void) | und
           toggle={toggle}
           head={
             <>
-              <span className="text-fg3">Thought</span>
+              <span className="text-fg3">
+                <Trans>Thought</Trans>
+              </span>
               {!row.open && <span className="truncate text-fg3 italic">{firstLine(item.text)}</span>}
             </>
           }
@@ -83,7 +86,7 @@ function body(row: Row, session: string, now: number, toggle: (() => void) | und
         <div className="panel px-3 py-2">
           <p className="flex items-center gap-2 text-meta text-fg2">
             <Shape kind={item.status === "running" ? "needs" : "done"} />
-            {item.status === "running" ? "Asks" : "Asked"}
+            {item.status === "running" ? t`Asks` : t`Asked`}
             <Status item={item} />
           </p>
           {item.title && <p className="mt-1 font-medium">{item.title}</p>}
@@ -93,7 +96,9 @@ function body(row: Row, session: string, now: number, toggle: (() => void) | und
     case "answer":
       return (
         <p className="whitespace-pre-wrap">
-          <span className="text-fg3">Answered: </span>
+          <span className="text-fg3">
+            <Trans>Answered:</Trans>{" "}
+          </span>
           {item.text}
         </p>
       );
@@ -105,7 +110,7 @@ function body(row: Row, session: string, now: number, toggle: (() => void) | und
           </span>
           <span className="min-w-0 whitespace-pre-wrap">
             <span className={cx("font-medium", item.status !== "retrying" && "text-failed")}>
-              {item.status === "retrying" ? "Retrying. " : "Error. "}
+              {item.status === "retrying" ? t`Retrying. ` : t`Error. `}
             </span>
             {item.text}
           </span>
@@ -115,7 +120,7 @@ function body(row: Row, session: string, now: number, toggle: (() => void) | und
       return (
         <p className="text-meta text-fg3 tabular-nums">
           {item.usage && spent(item.usage)}
-          {row.turn && ` · ${money(row.turn)} in this turn`}
+          {row.turn && t` · ${money(row.turn)} in this turn`}
           {item.duration_ms > 0 && ` · ${duration(item.duration_ms)}`}
         </p>
       );
@@ -142,17 +147,17 @@ function Replay({ item, session }: { item: Item; session: string }) {
       })}
       className="inline-flex min-h-6 items-center text-meta whitespace-nowrap text-accent hover:underline pointer-coarse:min-h-11"
     >
-      Replay
+      <Trans>Replay</Trans>
     </Link>
   );
 }
 
 const STATUS: Record<string, { mark: MarkKind; word: string }> = {
-  running: { mark: "running", word: "runs" },
-  ok: { mark: "done", word: "done" },
-  failed: { mark: "failed", word: "failed" },
-  denied: { mark: "stopped", word: "denied" },
-  stopped: { mark: "stopped", word: "stopped" },
+  running: { mark: "running", word: t`runs` },
+  ok: { mark: "done", word: t`done` },
+  failed: { mark: "failed", word: t`failed` },
+  denied: { mark: "stopped", word: t`denied` },
+  stopped: { mark: "stopped", word: t`stopped` },
 };
 
 function Status({ item }: { item: Item }) {
@@ -181,9 +186,11 @@ function Tool({ row, session, toggle }: { row: Row; session: string; toggle: (()
       head={
         <>
           <StatusShape item={item} />
-          <span className="shrink-0 font-medium">{call ? toolWords(call.tool) : item.tool || "Tool"}</span>
+          <span className="shrink-0 font-medium">{call ? toolWords(call.tool) : item.tool || t`Tool`}</span>
           <span className="min-w-0 flex-1 truncate font-mono text-code text-fg2">{item.title}</span>
-          {steps > 0 && <span className="shrink-0 text-meta text-fg3">{plural(steps, "step")}</span>}
+          {steps > 0 && (
+            <span className="shrink-0 text-meta text-fg3">{plural(steps, { one: "# step", other: "# steps" })}</span>
+          )}
           <Status item={item} />
           <Took item={item} />
         </>
@@ -206,18 +213,26 @@ function Texts({ item, call }: { item: Item; call: Call | undefined }) {
   const language = call?.code ? call.language : item.tool === "exec" ? "javascript" : "";
   return (
     <>
-      {item.input && <CodeBlock language={language} text={call?.code || item.input} label="Input" />}
+      {item.input && <CodeBlock language={language} text={call?.code || item.input} label={t`Input`} />}
       {call?.picture && (
         <img
           src={`${BASE}/artifacts/${encodeURIComponent(call.picture)}/content`}
-          alt="The page in the browser"
+          alt={t`The page in the browser`}
           loading="lazy"
           className="max-h-[50vh] max-w-full rounded-sm bg-white"
         />
       )}
-      {item.output && <CodeBlock language="" text={item.output} label="Result" />}
-      {!item.output && item.status === "ok" && <p className="text-meta text-fg3">No output.</p>}
-      {item.truncated && <p className="text-meta text-fg3">Truncated. The terminal has the full output.</p>}
+      {item.output && <CodeBlock language="" text={item.output} label={t`Result`} />}
+      {!item.output && item.status === "ok" && (
+        <p className="text-meta text-fg3">
+          <Trans>No output.</Trans>
+        </p>
+      )}
+      {item.truncated && (
+        <p className="text-meta text-fg3">
+          <Trans>Truncated. The terminal has the full output.</Trans>
+        </p>
+      )}
     </>
   );
 }
@@ -231,7 +246,7 @@ function Recorded({ call }: { call: Call }) {
       search={(s) => ({ ...s, tab, item: call.run ?? call.picture, session: undefined, place: undefined })}
       className="min-h-6 text-meta text-accent hover:underline pointer-coarse:min-h-11"
     >
-      {call.run ? "Open in Code" : call.picture ? "Open the artifact" : "Open the recorded calls"}
+      {call.run ? t`Open in Code` : call.picture ? t`Open the artifact` : t`Open the recorded calls`}
     </Link>
   );
 }
@@ -247,7 +262,7 @@ function Edit({ row, toggle }: { row: Row; toggle: (() => void) | undefined }) {
           head={
             <>
               <StatusShape item={item} />
-              <span className="shrink-0 font-medium">{item.status === "running" ? "Edits" : "Edited"}</span>
+              <span className="shrink-0 font-medium">{item.status === "running" ? t`Edits` : t`Edited`}</span>
               <span className="min-w-0 truncate font-mono text-code text-fg2">{item.path}</span>
               <Counts additions={item.added} deletions={item.removed} />
               <Status item={item} />
@@ -255,15 +270,15 @@ function Edit({ row, toggle }: { row: Row; toggle: (() => void) | undefined }) {
           }
         >
           {item.diff && <DiffBlock diff={item.diff} cut={item.truncated} />}
-          {item.output && <CodeBlock language="" text={item.output} label="Result" />}
+          {item.output && <CodeBlock language="" text={item.output} label={t`Result`} />}
         </Foldable>
       </div>
       {item.path && !item.path.startsWith("/") && (
         <Link
           to="."
           search={(s) => ({ ...s, tab: "changes", file: item.path, session: undefined, place: undefined })}
-          aria-label={`${item.path} in Changes`}
-          title="Show it in Changes"
+          aria-label={t`${item.path} in Changes`}
+          title={t`Show it in Changes`}
           className="grid h-6 w-6 place-items-center rounded-sm text-fg2 hover:bg-bg2 hover:text-fg pointer-coarse:h-11 pointer-coarse:w-11"
         >
           <Icon name="external" size={14} />
@@ -296,7 +311,7 @@ function Remark({ row, toggle }: { row: Row; toggle: (() => void) | undefined })
       }
     >
       {item.topic === "output" ? (
-        <CodeBlock language="" text={item.text} label="Output" />
+        <CodeBlock language="" text={item.text} label={t`Output`} />
       ) : (
         item.output && (
           <div className="text-fg2">

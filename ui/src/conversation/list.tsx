@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { useAction } from "@/keys/keyboard";
@@ -72,7 +74,7 @@ export function ConversationList<R>({
     const el = scroller.current;
     const first = virtual.getVirtualItems().find((v) => el && v.end > el.scrollTop);
     if (el && first) anchor.current = { id: String(first.key), delta: el.scrollTop - first.start };
-    loadOlder().catch((error: unknown) => toastError("Older steps could not be loaded", error, load));
+    loadOlder().catch((error: unknown) => toastError(t`Older steps could not be loaded`, error, load));
   }, [loadOlder, virtual]);
   const firstId = rows[0] && idOf(rows[0]);
   useLayoutEffect(() => {
@@ -129,7 +131,7 @@ export function ConversationList<R>({
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
         role="region"
-        aria-label="Conversation"
+        aria-label={t`Conversation`}
         className="h-full overflow-x-hidden overflow-y-auto py-2 -outline-offset-2 [overflow-anchor:none]"
         onScroll={(e) => {
           const el = e.currentTarget;
@@ -170,7 +172,7 @@ export function ConversationList<R>({
       {!following && rows.length > 0 && (
         <Button onClick={toEnd} className="absolute! right-4 bottom-2 bg-bg1! shadow-float">
           <Icon name="down" size={14} />
-          Jump to latest
+          <Trans>Jump to latest</Trans>
         </Button>
       )}
     </div>

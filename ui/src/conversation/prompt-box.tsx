@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { type ReactNode, useState } from "react";
 import { clock, exact } from "@/format/time";
 import { cx } from "@/kit/cx";
@@ -41,7 +42,7 @@ export function PromptBox({ title, text, at, now, faded, acts, children }: Props
           onClick={() => setAll((v) => !v)}
           className="min-h-6 text-meta text-accent hover:underline"
         >
-          {all ? "Show less" : "Show all of it"}
+          {all ? t`Show less` : t`Show all of it`}
         </button>
       )}
       {children}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useEffect, useRef, useState } from "react";
 import { useAction } from "@/keys/keyboard";
 import { cx } from "@/kit/cx";
@@ -30,8 +32,8 @@ export function SearchField({ value, onChange, everywhere, onEverywhere }: Props
       <input
         ref={field}
         type="search"
-        aria-label="Search the conversation"
-        placeholder="Search"
+        aria-label={t`Search the conversation`}
+        placeholder={t`Search`}
         maxLength={200}
         value={text}
         onChange={(e) => setText(e.target.value)}
@@ -47,7 +49,7 @@ export function SearchField({ value, onChange, everywhere, onEverywhere }: Props
       {onEverywhere && (
         <label className="flex min-h-6 items-center gap-1.5 text-meta whitespace-nowrap text-fg2 pointer-coarse:min-h-11">
           <input type="checkbox" checked={everywhere} onChange={(e) => onEverywhere(e.target.checked)} />
-          All sessions
+          <Trans>All sessions</Trans>
         </label>
       )}
     </search>

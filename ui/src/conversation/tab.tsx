@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
@@ -32,12 +34,12 @@ const SaveSkill = lazy(() => import("@/tools/save-skill"));
 
 /** Filters. */
 const FILTERS: { label: string; kinds: readonly Kind[] }[] = [
-  { label: "Everything", kinds: [] },
-  { label: "Said", kinds: ["prompt", "text", "question", "answer"] },
-  { label: "Edits", kinds: ["edit"] },
-  { label: "Tools", kinds: ["tool", "edit"] },
-  { label: "Problems", kinds: ["error", "note"] },
-  { label: "Tokens", kinds: ["usage"] },
+  { label: t`Everything`, kinds: [] },
+  { label: t`Said`, kinds: ["prompt", "text", "question", "answer"] },
+  { label: t`Edits`, kinds: ["edit"] },
+  { label: t`Tools`, kinds: ["tool", "edit"] },
+  { label: t`Problems`, kinds: ["error", "note"] },
+  { label: t`Tokens`, kinds: ["usage"] },
 ];
 
 /** The conversations of a workspace's agents, by session, from the agents' own records. */
@@ -56,12 +58,12 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
   const narrow = useRoom() < 460;
   const [seeking, setSeeking] = useState(false);
 
-  if (all.isPending) return <Skeleton label="Loading the sessions" />;
+  if (all.isPending) return <Skeleton label={t`Loading the sessions`} />;
   if (all.isError && !all.data)
     return (
       <Failure
         className="m-4"
-        what="The sessions could not be loaded."
+        what={t`The sessions could not be loaded.`}
         error={all.error}
         retry={() => void all.refetch()}
       />
@@ -71,7 +73,11 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
     .sort((a, b) => b.started_at - a.started_at);
   const shown = sessions.find((s) => s.id === pane.session) ?? preferred(sessions);
   if (!shown)
-    return <Empty title="No agent has worked here yet">Start a session. The conversation appears here.</Empty>;
+    return (
+      <Empty title={t`No agent has worked here yet`}>
+        <Trans>Start a session. The conversation appears here.</Trans>
+      </Empty>
+    );
   const open = (session: string, at?: number) => {
     setEverywhere(false);
     setWords("");
@@ -85,7 +91,7 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
       <div className="flex h-full min-h-0 flex-col">
         <div className="flex flex-wrap items-center gap-2 border-b border-hairline bg-bg1 px-3 py-1.5">
           {narrow && (
-            <IconButton label="Search and filter" aria-expanded={seeking} onClick={() => setSeeking(!seeking)}>
+            <IconButton label={t`Search and filter`} aria-expanded={seeking} onClick={() => setSeeking(!seeking)}>
               <Icon name="search" />
             </IconButton>
           )}
@@ -98,7 +104,7 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
                 onEverywhere={sessions.length > 1 ? setEverywhere : undefined}
               />
               <select
-                aria-label="What is shown"
+                aria-label={t`What is shown`}
                 value={filter}
                 onChange={(e) => setFilter(Number(e.target.value))}
                 className={cx(inputClass, "w-auto!")}
@@ -112,7 +118,9 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
             </>
           )}
           {own && search.place !== undefined && (
-            <Button onClick={() => open(shown.id)}>Back to the conversation</Button>
+            <Button onClick={() => open(shown.id)}>
+              <Trans>Back to the conversation</Trans>
+            </Button>
           )}
           {team.can("workspace.edit") && (
             <MoreMenu own={own && !hasEnded(shown) && may} onSave={() => setSaving(true)} />
@@ -123,7 +131,7 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
         ) : (
           <div className="min-h-0 flex-1">
             {whole ? (
-              <Suspense fallback={<Skeleton label="Loading the conversation" />}>
+              <Suspense fallback={<Skeleton label={t`Loading the conversation`} />}>
                 <ThreadView key={shown.id} session={shown} />
               </Suspense>
             ) : (
@@ -173,18 +181,18 @@ function MoreMenu({ own, onSave }: { own: boolean; onSave: () => void }) {
   return (
     <Menu
       trigger={
-        <IconButton label="More for this conversation">
+        <IconButton label={t`More for this conversation`}>
           <Icon name="more" />
         </IconButton>
       }
     >
-      {own && item("conversation.compact", "Compact", "The agent summarizes it, and reads the summary instead.")}
-      {own && item("conversation.clear", "Clear", "The agent forgets what is above. You can still read it.")}
+      {own && item("conversation.compact", t`Compact`, t`The agent summarizes it, and reads the summary instead.`)}
+      {own && item("conversation.clear", t`Clear`, t`The agent forgets what is above. You can still read it.`)}
       <MenuItem
         onSelect={() => setTimeout(onSave, 0)} // once the menu has given the focus back
-        hint="Keep the procedure, for agents to use again."
+        hint={t`Keep the procedure, for agents to use again.`}
       >
-        Save as a skill
+        <Trans>Save as a skill</Trans>
       </MenuItem>
     </Menu>
   );

@@ -1,9 +1,10 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Session } from "@/api/client";
 import { keys } from "@/api/queries";
 import { useNow } from "@/format/now";
-import { plural } from "@/format/text";
 import { Empty, Failure, Skeleton } from "@/kit/states";
 import { hasEnded } from "@/sessions/sessions";
 import { useStore } from "@/state/store";
@@ -70,12 +71,12 @@ export function Timeline({ session, words, kinds, at, onSession }: Props) {
     return (
       <Failure
         className="m-4"
-        what="The conversation could not be loaded."
+        what={t`The conversation could not be loaded.`}
         error={sync.error}
         retry={() => void sync.refetch()}
       />
     );
-  if (sync.data === undefined) return <Skeleton label="Loading the conversation" />;
+  if (sync.data === undefined) return <Skeleton label={t`Loading the conversation`} />;
   return (
     <div className="relative flex h-full min-h-0 min-w-0 flex-col">
       <ConversationList
@@ -95,13 +96,13 @@ export function Timeline({ session, words, kinds, at, onSession }: Props) {
           about?.earlier_session_id &&
           words === "" && (
             <p className="px-4 pb-2 text-meta text-fg3 md:px-6">
-              Continues an earlier session.{" "}
+              <Trans>Continues an earlier session.</Trans>{" "}
               <button
                 type="button"
                 onClick={() => onSession(about.earlier_session_id!)}
                 className="min-h-6 text-accent hover:underline"
               >
-                Show that session
+                <Trans>Show that session</Trans>
               </button>
             </p>
           )
@@ -121,7 +122,7 @@ export function Timeline({ session, words, kinds, at, onSession }: Props) {
           aria-live="off"
           className="flex flex-wrap gap-x-3 border-t border-hairline bg-bg1 px-4 py-1 text-meta text-fg3 tabular-nums md:px-6"
         >
-          <span>{plural(about.total, "step")}</span>
+          <span>{plural(about.total, { one: "# step", other: "# steps" })}</span>
           {about.usage.input + about.usage.output > 0 && <span>{spent(about.usage)}</span>}
           {about.usage.model && <span>{about.usage.model}</span>}
           {about.later_session_id && (
@@ -130,7 +131,7 @@ export function Timeline({ session, words, kinds, at, onSession }: Props) {
               onClick={() => onSession(about.later_session_id!)}
               className="text-accent hover:underline"
             >
-              Continues in a later session
+              <Trans>Continues in a later session</Trans>
             </button>
           )}
         </p>
@@ -148,10 +149,27 @@ interface NothingProps {
 
 /** Why there is nothing to show, and what to do. */
 function Nothing({ session: s, record, filtered, total }: NothingProps) {
-  if (filtered && total > 0) return <Empty title="Nothing found">Try other words or “Everything”.</Empty>;
+  if (filtered && total > 0)
+    return (
+      <Empty title={t`Nothing found`}>
+        <Trans>Try other words or “Everything”.</Trans>
+      </Empty>
+    );
   if ((record === "waiting" || s.agent === "parawork") && !hasEnded(s))
-    return <Empty title="Nothing said yet">What {s.agent_name} does appears here after its first prompt.</Empty>;
+    return (
+      <Empty title={t`Nothing said yet`}>
+        <Trans>What {s.agent_name} does appears here after its first prompt.</Trans>
+      </Empty>
+    );
   if (record === "waiting" || s.agent === "claude-code" || s.agent === "codex")
-    return <Empty title="No conversation was recorded">The terminal shows everything this session printed.</Empty>;
-  return <Empty title="This agent does not record conversations">The terminal shows everything.</Empty>;
+    return (
+      <Empty title={t`No conversation was recorded`}>
+        <Trans>The terminal shows everything this session printed.</Trans>
+      </Empty>
+    );
+  return (
+    <Empty title={t`This agent does not record conversations`}>
+      <Trans>The terminal shows everything.</Trans>
+    </Empty>
+  );
 }

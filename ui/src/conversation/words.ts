@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Schemas } from "@/api/client";
 import { usd } from "@/format/money";
 
@@ -6,11 +7,11 @@ const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumFra
 /** Tokens in words: "Tokens: 12.3K in, 1.1K out, 45K from the cache". */
 export function spent(u: Schemas["TokenUsage"]): string {
   const parts = [`${short.format(u.input)} in`, `${short.format(u.output)} out`];
-  if (u.cache_read > 0) parts.push(`${short.format(u.cache_read)} from the cache`);
-  if (u.cache_write > 0) parts.push(`${short.format(u.cache_write)} to the cache`);
+  if (u.cache_read > 0) parts.push(t`${short.format(u.cache_read)} from the cache`);
+  if (u.cache_write > 0) parts.push(t`${short.format(u.cache_write)} to the cache`);
   const cost =
     u.cost_nano_usd === undefined ? "" : ` · ${money({ nano: u.cost_nano_usd, estimated: u.estimated ?? false })}`;
-  return `Tokens: ${parts.join(", ")}${cost}`;
+  return t`Tokens: ${parts.join(", ")}${cost}`;
 }
 
 /** What something cost, or about that. */

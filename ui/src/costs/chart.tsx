@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { type KeyboardEvent, type PointerEvent, useEffect, useId, useRef, useState } from "react";
 import { cx } from "@/kit/cx";
 import { barAt, labelled, ticks } from "./scale";
@@ -74,7 +75,7 @@ export function BarChart({ label, series, bars, axis, value, open }: Props) {
     e.preventDefault();
   };
   const said = (b: Bar) =>
-    `${b.long}${b.open ? ", so far" : ""}: ${series.map((s, i) => `${s} ${value(b.values[i] ?? 0)}`).join(", ")}`;
+    `${b.long}${b.open ? t`, so far` : ""}: ${series.map((s, i) => `${s} ${value(b.values[i] ?? 0)}`).join(", ")}`;
 
   return (
     // Keep the selection while the pointer moves to the button below.
@@ -164,7 +165,7 @@ export function BarChart({ label, series, bars, axis, value, open }: Props) {
         {read && (
           <span className="text-fg2">
             {read.long}
-            {read.open && ", so far"}
+            {read.open && t`, so far`}
           </span>
         )}
         {read && open && (

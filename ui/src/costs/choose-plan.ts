@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { BUILT_IN_PLANS, type PlanList } from "./operator-api";
 
 /** The built-in plans an operator chooses from; empty once a plan is chosen or config.json names one. */
@@ -6,6 +7,6 @@ export function plansToChoose(list: PlanList | undefined): { id: string; name: s
   return BUILT_IN_PLANS.flatMap((id) => list.items.find((p) => p.id === id) ?? []).map((p) => ({
     id: p.id,
     name: p.name,
-    hours: p.hours_month === null ? "no limit" : `${p.hours_month} h a month`,
+    hours: p.hours_month === null ? t`no limit` : t`${p.hours_month} h a month`,
   }));
 }

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Codec } from "@/kit/settings/schema";
 import { readUsd, usdField } from "./amounts";
 import { readThresholds } from "./words";
@@ -6,7 +7,7 @@ import { readThresholds } from "./words";
 export const dollars: Codec<number | null> = {
   format: usdField,
   parse: readUsd,
-  message: "Dollars, such as 500 or 12.50.",
+  message: t`Dollars, such as 500 or 12.50.`,
 };
 
 /** Nano-dollars typed as dollars; nothing is an empty field. */
@@ -23,12 +24,12 @@ export const dollarsOrNothing = (wrong: string): Codec<number> => ({
 export const secondsInMinutes: Codec<number> = {
   format: (seconds) => String(seconds / 60),
   parse: (text) => (/^\d{1,4}(\.\d)?$/.test(text.trim()) ? Math.round(Number(text) * 60) : undefined),
-  message: "Minutes, such as 5.",
+  message: t`Minutes, such as 5.`,
 };
 
 /** Percents, typed one after the other. */
 export const percents: Codec<number[]> = {
   format: (list) => list.join(", "),
   parse: readThresholds,
-  message: "Whole percents from 1 to 100, such as 80, 90, 100.",
+  message: t`Whole percents from 1 to 100, such as 80, 90, 100.`,
 };

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { useNow } from "@/format/now";
@@ -14,7 +15,7 @@ export default function GraceBar({ grace: g }: { grace: Grace }) {
   const may = team.can("quotas.manage");
   return (
     <section
-      aria-label="Limit"
+      aria-label={t`Limit`}
       data-grace={g.state}
       className="flex flex-wrap items-center gap-x-4 gap-y-1 border-t border-hairline bg-bg2 px-4 py-1.5"
     >
@@ -24,7 +25,7 @@ export default function GraceBar({ grace: g }: { grace: Grace }) {
         </span>
         <span className="text-fg">{g.reason}</span>{" "}
         <span className="text-fg2">
-          {counts ? "The sandbox is then paused. Nothing is lost." : `${fate(g.state)} ${goesOn(g.scope, g.state)}`}
+          {counts ? t`The sandbox is then paused. Nothing is lost.` : `${fate(g.state)} ${goesOn(g.scope, g.state)}`}
           {way && !may && ` ${way.else}`}
         </span>
       </p>
@@ -46,7 +47,7 @@ export default function GraceBar({ grace: g }: { grace: Grace }) {
 function Left({ endsAt }: { endsAt: number }) {
   const now = useNow(500);
   return (
-    <span role="timer" aria-live="off" aria-label="Time left" className="font-mono text-body tabular-nums text-fg">
+    <span role="timer" aria-live="off" aria-label={t`Time left`} className="font-mono text-body tabular-nums text-fg">
       {countdown(endsAt - now)}
     </span>
   );

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useNow } from "@/format/now";
 import { countdown, fate, type TerminalGrace } from "./grace";
 
@@ -17,7 +18,7 @@ export default function GraceLine({ grace: g }: { grace: TerminalGrace }) {
         {g.reason} {fate(g.state)}
       </span>
       {counts && (
-        <span role="timer" aria-live="off" aria-label="Time left" className="font-mono tabular-nums text-fg">
+        <span role="timer" aria-live="off" aria-label={t`Time left`} className="font-mono tabular-nums text-fg">
           {countdown(g.endsAt - now)}
         </span>
       )}

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Schemas } from "@/api/client";
 
 export type Grace = Schemas["Grace"];
@@ -37,28 +38,28 @@ export function countdown(ms: number): string {
 export function fate(state: string): string {
   switch (state) {
     case "counting":
-      return "The sandbox is paused in";
+      return t`The sandbox is paused in`;
     case "stopping":
-      return "Files are synced to the server, then the sandbox is paused.";
+      return t`Files are synced to the server, then the sandbox is paused.`;
     case "ended":
-      return "The sandbox was ended. Its files are on the server.";
+      return t`The sandbox was ended. Its files are on the server.`;
     default:
-      return "The sandbox is paused with everything in it.";
+      return t`The sandbox is paused with everything in it.`;
   }
 }
 
 /** Describes how the work can continue, as a sentence. */
 export function goesOn(scope: string, state: string): string {
-  if (state === "ended") return "Resume the session once the limit allows it.";
+  if (state === "ended") return t`Resume the session once the limit allows it.`;
   switch (scope) {
     case "session_minutes":
-      return "Wake it to continue.";
+      return t`Wake it to continue.`;
     case "kill_switch":
-      return "It continues automatically when an operator allows it.";
+      return t`It continues automatically when an operator allows it.`;
     case "past_due":
-      return "It continues automatically when the team has paid.";
+      return t`It continues automatically when the team has paid.`;
     default:
-      return "It continues automatically when the limit is raised or the month ends.";
+      return t`It continues automatically when the limit is raised or the month ends.`;
   }
 }
 
@@ -67,11 +68,11 @@ export function raise(scope: string): { section: string; name: string; else: str
   switch (scope) {
     case "team_budget":
     case "team_overage":
-      return { section: "budget", name: "Raise the budget", else: "An admin of the team can raise the budget." };
+      return { section: "budget", name: t`Raise the budget`, else: t`An admin of the team can raise the budget.` };
     case "user_hours":
-      return { section: "quotas", name: "Raise the quota", else: "An admin of the team can raise the quota." };
+      return { section: "quotas", name: t`Raise the quota`, else: t`An admin of the team can raise the quota.` };
     case "past_due":
-      return { section: "billing", name: "Pay", else: "An admin of the team can pay." };
+      return { section: "billing", name: t`Pay`, else: t`An admin of the team can pay.` };
     default:
       return undefined;
   }

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Quota, QuotaChange, QuotaField, QuotaRow } from "./api";
 
 /** The value of a cell: a number, null for no limit, "plan" to inherit from the plan. */
@@ -12,11 +13,11 @@ export interface Column {
 }
 
 export const COLUMNS: readonly Column[] = [
-  { field: "hours_month", title: "Hours", unit: "a month", most: 100_000 },
-  { field: "concurrent", title: "At once", unit: "sandboxes", most: 10_000 },
-  { field: "cpus", title: "Cores", unit: "largest size", most: 1024 },
-  { field: "memory_mb", title: "Memory", unit: "GB, largest size", most: 4 * 1024 * 1024 },
-  { field: "session_minutes", title: "Longest run", unit: "minutes", most: 527_040 },
+  { field: "hours_month", title: t`Hours`, unit: t`a month`, most: 100_000 },
+  { field: "concurrent", title: t`At once`, unit: "sandboxes", most: 10_000 },
+  { field: "cpus", title: t`Cores`, unit: "largest size", most: 1024 },
+  { field: "memory_mb", title: t`Memory`, unit: t`GB, largest size`, most: 4 * 1024 * 1024 },
+  { field: "session_minutes", title: t`Longest run`, unit: "minutes", most: 527_040 },
 ];
 
 const NONE = /^(∞|none|no limit|unlimited)$/i;
@@ -41,7 +42,7 @@ export function read(c: Column, text: string): Said | undefined {
 /** A value as a cell shows it. */
 export function show(c: Column, v: Said | undefined): string {
   if (v === "plan" || v === undefined) return "";
-  if (v === null) return "no limit";
+  if (v === null) return t`no limit`;
   return c.field === "memory_mb" ? String(v / 1024) : String(v);
 }
 

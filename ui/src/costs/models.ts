@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { queryOptions } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 import { usd } from "@/format/money";
@@ -83,26 +84,26 @@ export function limitOf(text: string): number | null | undefined {
 }
 
 const ERRORS: Record<string, string> = {
-  under_way: "In progress",
-  budget_exceeded: "Budget spent",
-  rate_limited: "Rate limited",
-  model_not_allowed: "Model not allowed",
-  upstream_unreachable: "Provider unreachable",
-  upstream_timeout: "Timed out",
-  upstream_error: "Refused by the provider",
-  cut: "Cut off",
-  client_gone: "Agent disconnected",
+  under_way: t`In progress`,
+  budget_exceeded: t`Budget spent`,
+  rate_limited: t`Rate limited`,
+  model_not_allowed: t`Model not allowed`,
+  upstream_unreachable: t`Provider unreachable`,
+  upstream_timeout: t`Timed out`,
+  upstream_error: t`Refused by the provider`,
+  cut: t`Cut off`,
+  client_gone: t`Agent disconnected`,
 };
 
 /** The outcome of a request, in words. */
-export const errorWords = (error: string): string => (error === "" ? "Answered" : (ERRORS[error] ?? error));
+export const errorWords = (error: string): string => (error === "" ? t`Answered` : (ERRORS[error] ?? error));
 
 /** Whether the outcome is an error, or only a disconnect or a rate limit. */
 export const isFailure = (error: string): boolean => error !== "" && error !== "client_gone" && error !== "under_way";
 
 /** The cost of a request; unknown is never shown as zero. */
 export function costWords(r: Pick<ModelRequest, "cost_nano" | "included">): string {
-  if (r.included) return "in the subscription";
+  if (r.included) return t`in the subscription`;
   return r.cost_nano === null ? "unknown" : usd(r.cost_nano);
 }
 
@@ -136,9 +137,9 @@ export function wrongRule(d: Draft, all: Draft[]): string | undefined {
   const model = d.model.trim();
   if (!/^(\*|[A-Za-z0-9][A-Za-z0-9._:/[\]-]*\*?)$/.test(model))
     return "Enter a model name, a prefix followed by *, or * for all models.";
-  if (all.some((x) => x.key !== d.key && x.model.trim() === model)) return "There are two rules for this model.";
+  if (all.some((x) => x.key !== d.key && x.model.trim() === model)) return t`There are two rules for this model.`;
   if (limitOf(d.requests) === undefined || limitOf(d.tokens) === undefined)
-    return "Enter a whole number above 0, or leave empty for no limit.";
+    return t`Enter a whole number above 0, or leave empty for no limit.`;
   return undefined;
 }
 

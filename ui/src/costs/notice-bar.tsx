@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -20,7 +22,7 @@ export default function LimitNotice() {
   if (!notice) return null;
   return (
     <section
-      aria-label="Used this month"
+      aria-label={t`Used this month`}
       data-notice={notice.id}
       className={`flex flex-wrap items-center gap-x-3 gap-y-1 border-b bg-bg1 px-3 py-1 ${notice.grave ? "border-failed" : "border-hairline"}`}
     >
@@ -35,10 +37,10 @@ export default function LimitNotice() {
         params={{ team: team.slug, section: notice.section }}
         className="text-accent underline"
       >
-        {notice.section === "budget" ? "Budget" : "Usage"}
+        {notice.section === "budget" ? t`Budget` : t`Usage`}
       </Link>
       <Button look="quiet" onClick={() => setDismissedIds(dismiss(me.user.id, notice.id))}>
-        Dismiss
+        <Trans>Dismiss</Trans>
       </Button>
     </section>
   );

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { usd } from "@/format/money";
 import type { Budget, MyQuota } from "./api";
 
@@ -30,7 +31,7 @@ function ofBudget(b: Budget | undefined): LimitNotice | undefined {
     .sort((x, y) => y.noted_at - x.noted_at || y.percent - x.percent)[0];
   // Raised since the threshold was passed: no notice until it is passed again.
   if (!passed || s.state === "ok") return undefined;
-  const spent = `${usd(s.spent_nano)} of the team's budget of ${usd(b.limit_nano)} is spent this month (${share(s.percent ?? 0)}).`;
+  const spent = t`${usd(s.spent_nano)} of the team's budget of ${usd(b.limit_nano)} is spent this month (${share(s.percent ?? 0)}).`;
   return {
     id: `${passed.scope}:${passed.percent}:${passed.noted_at}`,
     text: `${spent}${CONSEQUENCE[s.state]}`,
@@ -44,9 +45,9 @@ const share = (percent: number): string => (percent > 999 ? "over 999 %" : `${pe
 const CONSEQUENCE: Record<Budget["status"]["state"], string> = {
   ok: "",
   warned: "",
-  overage: " Work continues at extra cost.",
-  grace: " Paid sandboxes are paused in a few minutes. Nothing is lost.",
-  stopped: " Paid sandboxes are paused until the budget is raised or the month ends.",
+  overage: t` Work continues at extra cost.`,
+  grace: t` Paid sandboxes are paused in a few minutes. Nothing is lost.`,
+  stopped: t` Paid sandboxes are paused until the budget is raised or the month ends.`,
 };
 
 function ofHours(m: MyQuota | undefined): LimitNotice | undefined {
@@ -56,7 +57,7 @@ function ofHours(m: MyQuota | undefined): LimitNotice | undefined {
   const used = (m.used.hours_ms / HOUR).toFixed(1).replace(/\.0$/, "");
   return {
     id: `user_hours:${step}:${hours}:${m.resets_at}`,
-    text: `${used} of your ${hours} hours in paid places are used this month.${step === 100 ? " Your sandboxes there are paused. Work on this server continues." : ""}`,
+    text: t`${used} of your ${hours} hours in paid places are used this month.${step === 100 ? t` Your sandboxes there are paused. Work on this server continues.` : ""}`,
     grave: step === 100,
     section: "usage",
   };

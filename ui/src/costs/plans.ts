@@ -1,20 +1,21 @@
+import { plural, t } from "@lingui/core/macro";
 import { usd } from "@/format/money";
 import { mb } from "@/format/size";
-import { count, plural } from "@/format/text";
+import { count } from "@/format/text";
 import { minutes } from "@/format/time";
 import type { Quota } from "./api";
 import type { Plan } from "./operator-api";
 
 /** The fields of a plan, each with its input format. Memory is entered in GB. */
 export const FIELDS: readonly { field: keyof Quota; label: string; hint?: string }[] = [
-  { field: "hours_month", label: "Hours a month", hint: "each person" },
-  { field: "concurrent", label: "Sandboxes at once", hint: "each person" },
-  { field: "concurrent_team", label: "Sandboxes at once", hint: "the whole team" },
-  { field: "cpus", label: "Cores", hint: "the largest size" },
-  { field: "memory_mb", label: "Memory in GB", hint: "the largest size" },
-  { field: "session_minutes", label: "Longest run in minutes" },
-  { field: "creations_hour", label: "Sandboxes created per hour", hint: "each person" },
-  { field: "seats", label: "Members" },
+  { field: "hours_month", label: t`Hours a month`, hint: t`each person` },
+  { field: "concurrent", label: t`Sandboxes at once`, hint: t`each person` },
+  { field: "concurrent_team", label: t`Sandboxes at once`, hint: t`the whole team` },
+  { field: "cpus", label: t`Cores`, hint: t`the largest size` },
+  { field: "memory_mb", label: t`Memory in GB`, hint: t`the largest size` },
+  { field: "session_minutes", label: t`Longest run in minutes` },
+  { field: "creations_hour", label: t`Sandboxes created per hour`, hint: t`each person` },
+  { field: "seats", label: t`Members` },
 ];
 
 /** A bound as a field shows it; empty does not bind. */
@@ -33,21 +34,21 @@ export function readBound(f: keyof Quota, text: string): number | null | undefin
 /** What a plan allows, in a line. */
 export function planWords(q: Quota): string {
   const parts = [
-    q.hours_month !== null && `${plural(q.hours_month, "hour")} a month each`,
-    q.concurrent !== null && `${count(q.concurrent)} at once each`,
-    q.concurrent_team !== null && `${count(q.concurrent_team)} in the team`,
-    q.cpus !== null && `up to ${plural(q.cpus, "core")}`,
-    q.memory_mb !== null && `${mb(q.memory_mb)} of memory`,
-    q.session_minutes !== null && q.session_minutes > 0 && `runs of ${minutes(q.session_minutes)}`,
-    q.creations_hour !== null && `${count(q.creations_hour)} created per hour each`,
-    q.seats !== null && plural(q.seats, "member"),
+    q.hours_month !== null && t`${plural(q.hours_month, { one: "# hour", other: "# hours" })} a month each`,
+    q.concurrent !== null && t`${count(q.concurrent)} at once each`,
+    q.concurrent_team !== null && t`${count(q.concurrent_team)} in the team`,
+    q.cpus !== null && t`up to ${plural(q.cpus, { one: "# core", other: "# cores" })}`,
+    q.memory_mb !== null && t`${mb(q.memory_mb)} of memory`,
+    q.session_minutes !== null && q.session_minutes > 0 && t`runs of ${minutes(q.session_minutes)}`,
+    q.creations_hour !== null && t`${count(q.creations_hour)} created per hour each`,
+    q.seats !== null && plural(q.seats, { one: "# member", other: "# members" }),
   ].filter(Boolean);
-  return parts.length > 0 ? parts.join(", ") : "no limits";
+  return parts.length > 0 ? parts.join(", ") : t`no limits`;
 }
 
 /** What a plan costs. */
 export function planPrice(p: Pick<Plan, "seat_month_nano" | "trial_days" | "metered_usage">): string {
-  const seat = p.seat_month_nano > 0 ? `${usd(p.seat_month_nano)} per member per month` : "free of charge";
+  const seat = p.seat_month_nano > 0 ? `${usd(p.seat_month_nano)} per member per month` : t`free of charge`;
   return [seat, p.metered_usage && "plus usage", p.trial_days > 0 && `${p.trial_days}-day trial`]
     .filter(Boolean)
     .join(", ");

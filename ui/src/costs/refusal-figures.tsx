@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import { hourly, usd } from "@/format/money";
 import { useNow } from "@/format/now";
@@ -28,12 +30,13 @@ export function RefusalFigures({ refusal: r }: { refusal: Refusal }) {
   const now = useNow(30_000);
   const facts: [string, string, string?][] = [];
   if (r.used !== undefined && r.limit !== undefined) {
-    const word = r.unit === "nano_usd" ? "Spent" : r.unit === "cpus" || r.unit === "memory_mb" ? "Requested" : "Used";
+    const word =
+      r.unit === "nano_usd" ? t`Spent` : r.unit === "cpus" || r.unit === "memory_mb" ? t`Requested` : t`Used`;
     facts.push([word, amount(r.used, r.unit), r.unit === "nano_usd" ? exactUsd(r.used) : undefined]);
-    facts.push(["Limit", amount(r.limit, r.unit)]);
+    facts.push([t`Limit`, amount(r.limit, r.unit)]);
   }
-  if (r.priceNanoPerHour) facts.push(["This one costs", `${hourly(r.priceNanoPerHour)} an hour`]);
-  if (r.resetsAt) facts.push(["More", whenWords(r.resetsAt, now)]);
+  if (r.priceNanoPerHour) facts.push([t`This one costs`, t`${hourly(r.priceNanoPerHour)} an hour`]);
+  if (r.resetsAt) facts.push([t`More`, whenWords(r.resetsAt, now)]);
   if (facts.length === 0) return null;
   return (
     <dl className="mt-2 flex flex-wrap gap-x-6 gap-y-2">
@@ -65,22 +68,32 @@ export function UpgradeWays(r: { code: string; scope: string }) {
   );
   if (r.scope === "instance_budget")
     return me.user.operator ? (
-      <p>The budget of the whole server is spent. {to("places", "Raise it in Settings, Places")}</p>
+      <p>
+        <Trans>The budget of the whole server is spent. {to("places", t`Raise it in Settings, Places`)}</Trans>
+      </p>
     ) : (
-      <p>The budget of the whole server is spent. Ask an operator of it to raise it.</p>
+      <p>
+        <Trans>The budget of the whole server is spent. Ask an operator of it to raise it.</Trans>
+      </p>
     );
   if (r.code === "budget_exceeded")
     return manage ? (
-      <p>The team's own budget is spent. {to("budget", "Raise the budget")}</p>
+      <p>
+        <Trans>The team's own budget is spent. {to("budget", t`Raise the budget`)}</Trans>
+      </p>
     ) : (
-      <p>The team's own budget is spent. Ask an owner or admin of {team.name} to raise it.</p>
+      <p>
+        <Trans>The team's own budget is spent. Ask an owner or admin of {team.name} to raise it.</Trans>
+      </p>
     );
   return manage ? (
     <p className="flex flex-wrap gap-x-3">
-      {to("billing", "Choose a larger plan")}
-      {r.scope === "user_hours" && to("quotas", "Grant more hours")}
+      {to("billing", t`Choose a larger plan`)}
+      {r.scope === "user_hours" && to("quotas", t`Grant more hours`)}
     </p>
   ) : (
-    <p>Ask an owner or admin of {team.name} for a larger plan or a larger quota.</p>
+    <p>
+      <Trans>Ask an owner or admin of {team.name} for a larger plan or a larger quota.</Trans>
+    </p>
   );
 }

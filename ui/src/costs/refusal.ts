@@ -1,14 +1,15 @@
+import { t } from "@lingui/core/macro";
 import { ApiError } from "@/api/problem";
 
 /** The stable error codes of starts refused by a quota, a budget or a payment, each with its headline. */
 export const TITLES = {
-  quota_exceeded: "Your hours for this month are used up",
-  budget_exceeded: "This month's budget is spent",
-  size_not_in_plan: "Your plan does not include this size",
-  concurrency_limit: "The maximum number of sandboxes is running",
-  creation_rate_limit: "Too many sandboxes were created within an hour",
-  kill_switch: "The operators have stopped paid sandboxes",
-  payment_past_due: "A payment is due",
+  quota_exceeded: t`Your hours for this month are used up`,
+  budget_exceeded: t`This month's budget is spent`,
+  size_not_in_plan: t`Your plan does not include this size`,
+  concurrency_limit: t`The maximum number of sandboxes is running`,
+  creation_rate_limit: t`Too many sandboxes were created within an hour`,
+  kill_switch: t`The operators have stopped paid sandboxes`,
+  payment_past_due: t`A payment is due`,
 } as const;
 
 export type RefusalCode = keyof typeof TITLES;
@@ -39,7 +40,7 @@ export function refusalOf(error: unknown): Refusal | undefined {
     code: error.code,
     title:
       error.code === "budget_exceeded" && d.scope === "instance_budget"
-        ? "The server's budget is spent"
+        ? t`The server's budget is spent`
         : TITLES[error.code],
     scope: typeof d.scope === "string" ? d.scope : "",
     used: num(d.used),

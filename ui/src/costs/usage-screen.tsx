@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { buttonClass } from "@/kit/button";
@@ -17,19 +18,19 @@ export function UsageScreen() {
   const navigate = route.useNavigate();
   const may = team.can("costs.view");
   const budget = useQuery({ ...budgetQuery(team.slug), enabled: may });
-  useTitle("Usage");
+  useTitle(t`Usage`);
   if (!may) return <NotFound />;
   return (
     <Page
-      title="Usage"
-      about={`What sandboxes and models cost in ${team.name}.`}
+      title={t`Usage`}
+      about={t`What sandboxes and models cost in ${team.name}.`}
       actions={
         <Link
           to="/$team/settings/{-$section}"
           params={{ team: team.slug, section: "budget" }}
           className={buttonClass("plain")}
         >
-          {team.can("quotas.manage") ? "Budget" : "See the budget"}
+          {team.can("quotas.manage") ? t`Budget` : t`See the budget`}
         </Link>
       }
     >

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useState } from "react";
 import { cx } from "@/kit/cx";
 import { clockSpell, spell, tokenCount } from "./amounts";
@@ -15,19 +17,19 @@ interface Column {
 }
 
 const COLUMNS: readonly Column[] = [
-  { by: "run_ms", title: "Sandbox time", cell: (f, e) => (e ? clockSpell(f.run_ms) : spell(f.run_ms)), wide: true },
-  { by: "cost_nano", title: "Sandboxes", cell: (f, e) => moneyOf(e)(f.cost_nano) },
+  { by: "run_ms", title: t`Sandbox time`, cell: (f, e) => (e ? clockSpell(f.run_ms) : spell(f.run_ms)), wide: true },
+  { by: "cost_nano", title: t`Sandboxes`, cell: (f, e) => moneyOf(e)(f.cost_nano) },
   {
     by: "tokens",
-    title: "Tokens in / out",
+    title: t`Tokens in / out`,
     cell: (f, e) => {
       const n = e ? (v: number) => v.toLocaleString("en-US") : tokenCount;
       return `${n(f.input_tokens)} / ${n(f.output_tokens)}`;
     },
     wide: true,
   },
-  { by: "tokens_cost_nano", title: "Models", cell: (f, e) => modelWords(f, moneyOf(e)) },
-  { by: "whole", title: "Total", cell: (f, e) => moneyOf(e)(whole(f)) + (f.tokens_unknown > 0 ? " + unknown" : "") },
+  { by: "tokens_cost_nano", title: t`Models`, cell: (f, e) => modelWords(f, moneyOf(e)) },
+  { by: "whole", title: t`Total`, cell: (f, e) => moneyOf(e)(whole(f)) + (f.tokens_unknown > 0 ? " + unknown" : "") },
 ];
 
 /** Usage as a table with totals. Exact amounts are to the nano-dollar and the second. */
@@ -54,12 +56,14 @@ export function UsageTable({
       <div
         className="overflow-x-auto"
         role="region"
-        aria-label="Usage in figures"
+        aria-label={t`Usage in figures`}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
       >
         <table className="w-full text-left">
-          <caption className="sr-only">Usage by {columnOf(group).toLowerCase()}</caption>
+          <caption className="sr-only">
+            <Trans>Usage by {columnOf(group).toLowerCase()}</Trans>
+          </caption>
           <thead>
             <tr className="text-meta text-fg3">
               <Head
@@ -116,7 +120,7 @@ export function UsageTable({
           <tfoot>
             <tr className="border-t border-control font-medium">
               <th scope="row" className="py-1.5 pr-4 font-medium">
-                All
+                <Trans>All</Trans>
               </th>
               {COLUMNS.map((c) => (
                 <td key={c.by} className={cx("py-1.5 pl-4 text-right whitespace-nowrap", c.wide && "max-md:hidden")}>
@@ -129,7 +133,7 @@ export function UsageTable({
       </div>
       {rows.length > shown.length && (
         <button type="button" onClick={() => setAll(true)} className="mt-1 min-h-6 text-accent hover:underline">
-          Show all {rows.length.toLocaleString("en-US")} rows
+          <Trans>Show all {rows.length.toLocaleString("en-US")} rows</Trans>
         </button>
       )}
     </>
@@ -138,8 +142,8 @@ export function UsageTable({
 
 export const unknownWords = (n: number): string =>
   n === 1
-    ? "1 model response has no known price and is not included in these totals."
-    : `${n.toLocaleString("en-US")} model responses have no known price and are not included in these totals.`;
+    ? t`1 model response has no known price and is not included in these totals.`
+    : t`${n.toLocaleString("en-US")} model responses have no known price and are not included in these totals.`;
 
 function Head({
   title,

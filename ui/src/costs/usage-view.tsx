@@ -1,3 +1,5 @@
+import { t as tr } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { usd } from "@/format/money";
@@ -41,15 +43,15 @@ export function UsageView({
   return (
     <div className="flex flex-col gap-5">
       <div className="flex flex-wrap items-center gap-2">
-        <div role="group" aria-label="Month" className="flex items-center">
+        <div role="group" aria-label={tr`Month`} className="flex items-center">
           <IconButton
-            label={`Back to ${monthName(monthAfter(month, -1))}`}
+            label={tr`Back to ${monthName(monthAfter(month, -1))}`}
             onClick={() => to(monthTo(monthAfter(month, -1), thisMonth))}
           >
             <Icon name="chevronLeft" />
           </IconButton>
           <select
-            aria-label="Month"
+            aria-label={tr`Month`}
             value={month}
             onChange={(e) => to(monthTo(e.target.value, thisMonth))}
             className="control-h rounded-md border border-control bg-bg1 px-2 pointer-coarse:text-touch"
@@ -61,7 +63,7 @@ export function UsageView({
             ))}
           </select>
           <IconButton
-            label={`Forward to ${monthName(monthAfter(month, 1))}`}
+            label={tr`Forward to ${monthName(monthAfter(month, 1))}`}
             disabled={month >= thisMonth}
             onClick={() => to(monthTo(monthAfter(month, 1), thisMonth))}
           >
@@ -74,15 +76,17 @@ export function UsageView({
             onClick={() => to({ day: undefined })}
             className="control-h rounded-md px-2 text-accent hover:underline"
           >
-            {dayLong(daySpan(day).from)}: show the whole month
+            <Trans>{dayLong(daySpan(day).from)}: show the whole month</Trans>
           </button>
         )}
-        <span className="text-meta text-fg3">Days and months are UTC.</span>
+        <span className="text-meta text-fg3">
+          <Trans>Days and months are UTC.</Trans>
+        </span>
       </div>
       {chart.isPending ? (
-        <Skeleton rows={6} label="Loading" />
+        <Skeleton rows={6} label={tr`Loading`} />
       ) : chart.isError && !chart.data ? (
-        <Failure what="The usage could not be loaded." error={chart.error} retry={() => void chart.refetch()} />
+        <Failure what={tr`The usage could not be loaded.`} error={chart.error} retry={() => void chart.refetch()} />
       ) : (
         <>
           <Figures
@@ -95,13 +99,15 @@ export function UsageView({
               <span aria-hidden className="text-needs">
                 ◆{" "}
               </span>
-              {unknownWords(chart.data.totals.tokens_unknown)} An operator can set prices for these models.
+              <Trans>
+                {unknownWords(chart.data.totals.tokens_unknown)} An operator can set prices for these models.
+              </Trans>
             </p>
           )}
-          <section aria-label="Chart" className="panel p-3 md:p-4">
+          <section aria-label={tr`Chart`} className="panel p-3 md:p-4">
             <BarChart
-              label={`Costs by ${time}, ${day ? dayLong(daySpan(day).from) : monthName(month)}`}
-              series={["Sandboxes", "Models"]}
+              label={tr`Costs by ${time}, ${day ? dayLong(daySpan(day).from) : monthName(month)}`}
+              series={[tr`Sandboxes`, tr`Models`]}
               bars={bars(chart.data.items, span, time, now)}
               axis={axis}
               value={moneyOf(exact)}
@@ -109,7 +115,7 @@ export function UsageView({
                 day
                   ? undefined
                   : {
-                      words: () => "Show its hours",
+                      words: () => tr`Show its hours`,
                       act: (b) => to({ day: new Date(Number(b.key)).toISOString().slice(0, 10) }),
                     }
               }
@@ -117,33 +123,35 @@ export function UsageView({
           </section>
         </>
       )}
-      <section aria-label="Breakdown">
+      <section aria-label={tr`Breakdown`}>
         <div className="mb-2 flex flex-wrap items-center gap-x-4 gap-y-2">
           <div className="max-w-full overflow-x-auto">
             <Segmented<UsageGroup>
-              label="By"
+              label={tr`By`}
               value={by === "hour" ? "day" : by}
               onChange={(v) => to({ by: v === "day" || v === "hour" ? undefined : v })}
-              options={groups.map((g) => [g.value, g.value === "day" && day ? "Hour" : g.name] as const)}
+              options={groups.map((g) => [g.value, g.value === "day" && day ? tr`Hour` : g.name] as const)}
             />
           </div>
           <Check
-            label="Exact amounts"
+            label={tr`Exact amounts`}
             checked={exact}
             onChange={(e) => to({ exact: e.target.checked ? true : undefined })}
           />
           <a href={usageFile(whose, span, by)} download className={buttonClass("plain", "md:ml-auto")}>
-            Download CSV
+            <Trans>Download CSV</Trans>
           </a>
         </div>
         {rows.isPending ? (
-          <Skeleton rows={5} label="Loading" />
+          <Skeleton rows={5} label={tr`Loading`} />
         ) : rows.isError && !rows.data ? (
-          <Failure what="The table could not be loaded." error={rows.error} retry={() => void rows.refetch()} />
+          <Failure what={tr`The table could not be loaded.`} error={rows.error} retry={() => void rows.refetch()} />
         ) : rows.data.items.length === 0 ? (
           <p className="text-fg2">
-            Nothing ran in {day ? "this day" : monthName(month)}. Usage appears after a sandbox has run or a model has
-            answered.
+            <Trans>
+              Nothing ran in {day ? tr`this day` : monthName(month)}. Usage appears after a sandbox has run or a model
+              has answered.
+            </Trans>
           </p>
         ) : (
           <UsageTable
@@ -189,10 +197,10 @@ function Figures({ usage, budget, now }: { usage: Usage; budget: Budget | undefi
   return (
     <dl className="flex flex-wrap gap-x-9 gap-y-3">
       <Figure
-        name="Spent"
+        name={tr`Spent`}
         more={
           t.tokens_cost_nano > 0 || t.tokens_unknown > 0
-            ? `sandboxes ${usd(t.cost_nano)}, models ${modelWords(t)}`
+            ? tr`sandboxes ${usd(t.cost_nano)}, models ${modelWords(t)}`
             : undefined
         }
       >
@@ -200,23 +208,23 @@ function Figures({ usage, budget, now }: { usage: Usage; budget: Budget | undefi
       </Figure>
       {budget && limit !== null && (
         <Figure
-          name="Budget left"
-          more={budget.count_tokens ? "sandboxes and models count" : "only sandboxes count"}
+          name={tr`Budget left`}
+          more={budget.count_tokens ? tr`sandboxes and models count` : tr`only sandboxes count`}
           warn={budget.status.spent_nano >= limit}
         >
           {usd(Math.max(0, limit - budget.status.spent_nano))}
         </Figure>
       )}
       <Figure
-        name="Sandbox time"
-        more={t.metered_ms < t.run_ms ? `${spell(t.metered_ms)} of it counts in quotas` : undefined}
+        name={tr`Sandbox time`}
+        more={t.metered_ms < t.run_ms ? tr`${spell(t.metered_ms)} of it counts in quotas` : undefined}
       >
         {spell(t.run_ms)}
       </Figure>
       {f && (
-        <Figure name="Forecast for the month" more={basisWords(f)} warn={over > 0}>
+        <Figure name={tr`Forecast for the month`} more={basisWords(f)} warn={over > 0}>
           {usd(forecast)}
-          {over > 0 && `, over by ${usd(over)}`}
+          {over > 0 && tr`, over by ${usd(over)}`}
         </Figure>
       )}
     </dl>

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { usd } from "@/format/money";
 import { dayLong, dayShort, daySpan, exactUsd, hourShort } from "./amounts";
 import type { Span, Usage, UsageFigures, UsageGroup, UsageItem } from "./api";
@@ -8,17 +9,17 @@ const DAY = 24 * HOUR;
 
 /** What usage is broken down by; teams only of the whole server. */
 export const GROUPS: readonly { value: UsageGroup; name: string; column: string }[] = [
-  { value: "day", name: "Day", column: "Day" },
-  { value: "team", name: "Team", column: "Team" },
-  { value: "user", name: "Person", column: "Person" },
-  { value: "project", name: "Project", column: "Project" },
-  { value: "workspace", name: "Workspace", column: "Workspace" },
-  { value: "executor", name: "Place", column: "Place" },
-  { value: "agent", name: "Agent", column: "Agent" },
+  { value: "day", name: t`Day`, column: t`Day` },
+  { value: "team", name: t`Team`, column: t`Team` },
+  { value: "user", name: t`Person`, column: t`Person` },
+  { value: "project", name: t`Project`, column: t`Project` },
+  { value: "workspace", name: t`Workspace`, column: t`Workspace` },
+  { value: "executor", name: t`Place`, column: t`Place` },
+  { value: "agent", name: t`Agent`, column: t`Agent` },
 ];
 
 export const columnOf = (group: UsageGroup): string =>
-  group === "hour" ? "Hour" : (GROUPS.find((g) => g.value === group)?.column ?? "");
+  group === "hour" ? t`Hour` : (GROUPS.find((g) => g.value === group)?.column ?? "");
 
 /** The moment an item of days or hours begins. Their keys are ms. */
 export const beginOf = (item: Pick<UsageItem, "key">): number => Number(item.key);
@@ -48,14 +49,14 @@ export function bars(items: readonly UsageItem[], span: Span, group: "day" | "ho
 export function nameOf(item: UsageItem, group: UsageGroup): string {
   if (group === "day") return dayShort(beginOf(item));
   if (group === "hour") return hourShort(beginOf(item));
-  if (item.key === "private") return "Others' private workspaces";
+  if (item.key === "private") return t`Others' private workspaces`;
   if (item.name) return item.name;
   const gone: Partial<Record<UsageGroup, string>> = {
-    user: item.key ? "A deleted user" : "The server itself",
-    project: item.key ? "A deleted project" : "No project",
-    workspace: item.key ? "A deleted workspace" : "No workspace",
-    team: item.key ? "A deleted team" : "The server itself",
-    agent: "No session",
+    user: item.key ? t`A deleted user` : t`The server itself`,
+    project: item.key ? t`A deleted project` : t`No project`,
+    workspace: item.key ? t`A deleted workspace` : t`No workspace`,
+    team: item.key ? t`A deleted team` : t`The server itself`,
+    agent: t`No session`,
   };
   return gone[group] ?? item.key;
 }
@@ -64,13 +65,13 @@ export function nameOf(item: UsageItem, group: UsageGroup): string {
 export function basisWords(f: Pick<Usage["forecast"], "basis" | "days">): string {
   switch (f.basis) {
     case "last_7_days":
-      return "at the rate of the last seven days";
+      return t`at the rate of the last seven days`;
     case "since_first":
-      return `at the rate of the last ${f.days === 1 ? "day" : `${f.days} days`}`;
+      return t`at the rate of the last ${f.days === 1 ? t`day` : t`${f.days} days`}`;
     case "today":
-      return "at today's rate";
+      return t`at today's rate`;
     case "nothing_used":
-      return "no usage yet";
+      return t`no usage yet`;
   }
 }
 

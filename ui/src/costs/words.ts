@@ -1,5 +1,5 @@
+import { plural, t } from "@lingui/core/macro";
 import { hourly, usd } from "@/format/money";
-import { plural } from "@/format/text";
 import { until } from "@/format/time";
 import type { MarkKind } from "@/kit/mark";
 import { momentUtc, spell } from "./amounts";
@@ -11,15 +11,15 @@ const DAY = 86_400_000;
 export function budgetStatus(s: Pick<BudgetStatus, "state">): { mark: MarkKind; word: string } {
   switch (s.state) {
     case "ok":
-      return { mark: "done", word: "Within the budget" };
+      return { mark: "done", word: t`Within the budget` };
     case "warned":
-      return { mark: "needs", word: "Nearly spent" };
+      return { mark: "needs", word: t`Nearly spent` };
     case "grace":
-      return { mark: "failed", word: "Spent: paid work is about to be paused" };
+      return { mark: "failed", word: t`Spent: paid work is about to be paused` };
     case "stopped":
-      return { mark: "failed", word: "Spent: paid work is paused" };
+      return { mark: "failed", word: t`Spent: paid work is paused` };
     case "overage":
-      return { mark: "needs", word: "Over budget, as allowed" };
+      return { mark: "needs", word: t`Over budget, as allowed` };
   }
 }
 
@@ -32,21 +32,21 @@ export function rateWords(
   now: number,
 ): string | undefined {
   if (s.rate_nano_per_hour <= 0) return undefined;
-  const end = s.exhausted_at === null ? "" : `; at this rate it is spent ${whenWords(s.exhausted_at, now)}`;
-  return `${hourly(s.rate_nano_per_hour)} an hour now${end}`;
+  const end = s.exhausted_at === null ? "" : t`; at this rate it is spent ${whenWords(s.exhausted_at, now)}`;
+  return t`${hourly(s.rate_nano_per_hour)} an hour now${end}`;
 }
 
 /** A threshold that was passed: "90 % of the team's budget ($450.00 of $500.00)". */
 export function alertWords(a: LimitAlert, who = "somebody"): string {
   switch (a.scope) {
     case "user_hours":
-      return `${a.percent} % of ${who}'s hours (${spell(a.used)} of ${spell(a.limit)})`;
+      return t`${a.percent} % of ${who}'s hours (${spell(a.used)} of ${spell(a.limit)})`;
     case "team_overage":
-      return `${a.percent} % of what may be spent beyond the budget (${usd(a.used)} of ${usd(a.limit)})`;
+      return t`${a.percent} % of what may be spent beyond the budget (${usd(a.used)} of ${usd(a.limit)})`;
     case "instance_budget":
-      return `${a.percent} % of the server's budget (${usd(a.used)} of ${usd(a.limit)})`;
+      return t`${a.percent} % of the server's budget (${usd(a.used)} of ${usd(a.limit)})`;
     default:
-      return `${a.percent} % of the budget (${usd(a.used)} of ${usd(a.limit)})`;
+      return t`${a.percent} % of the budget (${usd(a.used)} of ${usd(a.limit)})`;
   }
 }
 
@@ -63,8 +63,8 @@ export const graceWords = (seconds: number): string =>
   seconds === 0
     ? "immediately"
     : seconds % 60 === 0
-      ? `after ${plural(seconds / 60, "minute")}`
-      : `after ${plural(seconds, "second")}`;
+      ? `after ${plural(seconds / 60, { one: "# minute", other: "# minutes" })}`
+      : `after ${plural(seconds, { one: "# second", other: "# seconds" })}`;
 
 /** The short sum of the header: "$412.80 of $500.00". */
 export const headerWords = (b: Pick<Budget, "limit_nano" | "status">): string =>

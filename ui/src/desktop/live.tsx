@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import RFB from "@novnc/novnc";
 import { useEffect, useRef, useState } from "react";
 import { api, data, socketUrl, type Workspace } from "@/api/client";
@@ -60,23 +62,23 @@ export default function Live({
           body: yours ? { do: "give" } : { do: "take", force: Boolean(state?.control.person.id) },
         }),
       ),
-    failed: yours ? "Control was not given back." : "You have not taken over.",
+    failed: yours ? t`Control was not given back.` : t`You have not taken over.`,
   });
   const open = useAction({
     act: (what: { url: string } | { argv: string[] }) =>
       data(api.POST("/workspaces/{id}/desktop", { params, body: what })),
-    failed: "Nothing was opened.",
+    failed: t`Nothing was opened.`,
   });
   const end = useAction({
     act: () => data(api.DELETE("/workspaces/{id}/desktop", { params })),
     confirm: {
-      title: "End the desktop?",
-      body: "All programs on it end. What they have not saved is lost.",
-      action: "End",
+      title: t`End the desktop?`,
+      body: t`All programs on it end. What they have not saved is lost.`,
+      action: t`End`,
       danger: true,
     },
     refresh: [keys.desktop(w.id)],
-    failed: "The desktop was not ended.",
+    failed: t`The desktop was not ended.`,
   });
   const toggle = () => void (state && !turn.busy && turn.run());
   return (
@@ -94,24 +96,24 @@ export default function Live({
           >
             <input
               name="what"
-              aria-label={chromium ? "Address or program to open" : "Program to open"}
-              placeholder={chromium ? "https://… or a program" : "A program, such as xterm"}
+              aria-label={chromium ? t`Address or program to open` : t`Program to open`}
+              placeholder={chromium ? t`https://… or a program` : t`A program, such as xterm`}
               className={inputClass}
               autoCapitalize="off"
               spellCheck={false}
               maxLength={8000}
             />
-            <Button type="submit" busy={open.busy && "Opening"}>
-              Open
+            <Button type="submit" busy={open.busy && t`Opening`}>
+              <Trans>Open</Trans>
             </Button>
           </form>
           {yours && (
             <>
               <Button className="pointer-fine:hidden" onClick={() => field.current?.focus({ preventScroll: true })}>
-                Keyboard
+                <Trans>Keyboard</Trans>
               </Button>
               <Button aria-expanded={showClipboard} onClick={() => setShowClipboard(!showClipboard)}>
-                Clipboard
+                <Trans>Clipboard</Trans>
               </Button>
             </>
           )}
@@ -122,10 +124,10 @@ export default function Live({
               setFits(!fits);
             }}
           >
-            {fits ? "Actual size" : "Fit to window"}
+            {fits ? t`Actual size` : t`Fit to window`}
           </Button>
-          <Button busy={end.busy && "Ending"} onClick={() => void end.run()}>
-            End
+          <Button busy={end.busy && t`Ending`} onClick={() => void end.run()}>
+            <Trans>End</Trans>
           </Button>
         </ControlBar>
       )}
@@ -140,7 +142,7 @@ export default function Live({
           }}
         >
           <label className="min-w-0 flex-1 text-meta text-fg2">
-            Text in the desktop's clipboard
+            <Trans>Text in the desktop's clipboard</Trans>
             <textarea
               rows={3}
               maxLength={MOST_CLIPBOARD}
@@ -150,23 +152,23 @@ export default function Live({
             />
           </label>
           <Button type="submit" look="primary">
-            Put there
+            <Trans>Put there</Trans>
           </Button>
         </form>
       )}
-      {!state && <Skeleton rows={6} label="Connecting to the desktop" />}
+      {!state && <Skeleton rows={6} label={t`Connecting to the desktop`} />}
       <div className="relative min-h-0 flex-1 bg-bg2">
         <div
           ref={box}
           role="application"
-          aria-label="The desktop. Control, Shift and O take over and give back."
+          aria-label={t`The desktop. Control, Shift and O take over and give back.`}
           className="h-full w-full"
         />
         {yours && (
           <textarea
             ref={field}
             tabIndex={-1}
-            aria-label="Types on the desktop"
+            aria-label={t`Types on the desktop`}
             className="absolute top-0 left-0 h-px w-px resize-none opacity-0"
             autoCapitalize="off"
             autoCorrect="off"

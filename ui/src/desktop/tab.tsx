@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useRef, useState } from "react";
 import { api, data, type Workspace } from "@/api/client";
@@ -25,14 +27,19 @@ export default function DesktopTab({ workspace: w, canUse }: { workspace: Worksp
     act: () => data(api.POST("/workspaces/{id}/desktop", { params, body: {} })),
     refresh: [keys.desktop(w.id)],
   });
-  if (denied) return <Empty title="You may not watch this desktop">Your rights have changed.</Empty>;
-  if (state.isPending) return <Skeleton rows={6} label="Loading the desktop" />;
+  if (denied)
+    return (
+      <Empty title={t`You may not watch this desktop`}>
+        <Trans>Your rights have changed.</Trans>
+      </Empty>
+    );
+  if (state.isPending) return <Skeleton rows={6} label={t`Loading the desktop`} />;
   const d = state.data;
   if (!d)
     return (
       <Failure
         className="m-4"
-        what="The state of the desktop could not be loaded."
+        what={t`The state of the desktop could not be loaded.`}
         error={state.error}
         retry={() => void state.refetch()}
       />
@@ -40,7 +47,7 @@ export default function DesktopTab({ workspace: w, canUse }: { workspace: Worksp
   if (d.status === "running") {
     ran.current = true;
     return (
-      <Suspense fallback={<Skeleton rows={6} label="Connecting to the desktop" />}>
+      <Suspense fallback={<Skeleton rows={6} label={t`Connecting to the desktop`} />}>
         <Live
           workspace={w}
           canUse={canUse}
@@ -54,27 +61,28 @@ export default function DesktopTab({ workspace: w, canUse }: { workspace: Worksp
   if (d.status === "missing") {
     const [why, command, rest] = d.reason.split("`");
     return (
-      <Empty title="This sandbox has no desktop">
+      <Empty title={t`This sandbox has no desktop`}>
         {sentence(command ? (why ?? "").replace(/,? such as by\s*$/, "") : d.reason)}
-        {command && <CopyLine text={command} label="the command" />}
+        {command && <CopyLine text={command} label={t`the command`} />}
         {rest && sentence(rest.replace(/^,\s*or\s*/, "or do so "))}
       </Empty>
     );
   }
   return (
     <Empty
-      title={start.busy ? "The desktop is starting" : "No desktop is running"}
+      title={start.busy ? t`The desktop is starting` : t`No desktop is running`}
       action={
         canUse && (
-          <Button look="primary" busy={start.busy && "Starting"} onClick={() => void start.run()}>
-            Start
+          <Button look="primary" busy={start.busy && t`Starting`} onClick={() => void start.run()}>
+            <Trans>Start</Trans>
           </Button>
         )
       }
     >
-      {ran.current && "The last one has ended: somebody ended it, or nobody used it for a while. "}
-      {d.status === "unknown" && "The sandbox is not running. "}
-      An agent starts one{canUse && ", or press Start"}.{start.error && <FormError error={start.error} />}
+      {ran.current && t`The last one has ended: somebody ended it, or nobody used it for a while. `}
+      {d.status === "unknown" && t`The sandbox is not running. `}
+      <Trans>An agent starts one{canUse && t`, or press Start`}.</Trans>
+      {start.error && <FormError error={start.error} />}
     </Empty>
   );
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import type { Workspace } from "@/api/client";
@@ -34,14 +36,14 @@ export function Bar({
         to="/$team/w/$key"
         params={{ team: team.slug, key: w.key }}
         search={{ tab: "changes", file: path }}
-        aria-label="Changes"
+        aria-label={t`Changes`}
         className={buttonClass("quiet", "-ml-2")}
       >
         <Icon name="arrowLeft" size={14} />
-        {wide && "Changes"}
+        {wide && t`Changes`}
       </Link>
       <IconButton
-        label={!wide ? "All files" : shown ? "Hide all files" : "All files (g f)"}
+        label={!wide ? t`All files` : shown ? t`Hide all files` : t`All files (g f)`}
         aria-pressed={wide ? shown : undefined}
         onClick={toggle}
       >
@@ -83,7 +85,7 @@ export function NameForm({
       <input
         // biome-ignore lint/a11y/noAutofocus: opened by a button to type into
         autoFocus
-        aria-label="Path of the file"
+        aria-label={t`Path of the file`}
         spellCheck={false}
         value={name}
         onChange={(e) => setName(e.target.value)}
@@ -93,7 +95,7 @@ export function NameForm({
         {action}
       </Button>
       <Button look="quiet" onClick={onCancel}>
-        Cancel
+        <Trans>Cancel</Trans>
       </Button>
     </form>
   );

@@ -11,6 +11,7 @@ import {
   keymap,
   lineNumbers,
 } from "@codemirror/view";
+import { t } from "@lingui/core/macro";
 import { type Ref, useEffect, useImperativeHandle, useRef } from "react";
 import { highlightText } from "@/highlight/highlight";
 import { languageOf } from "@/highlight/language";
@@ -131,7 +132,7 @@ export default function Code({
       EditorState.lineSeparator.of(crlf ? "\r\n" : "\n"),
       EditorState.readOnly.of(readOnly),
       // Reachable by keyboard also where it can only be read.
-      EditorView.contentAttributes.of({ "aria-label": `Text of ${path}`, tabindex: "0" }),
+      EditorView.contentAttributes.of({ "aria-label": t`Text of ${path}`, tabindex: "0" }),
       coloured,
       look,
       server ? languageServer(server, path, (to) => acts.current.onOpen(to)) : [],

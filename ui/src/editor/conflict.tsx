@@ -1,5 +1,6 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMemo, useState } from "react";
-import { plural } from "@/format/text";
 import { Button } from "@/kit/button";
 import { isConflict, merge3, mergedText, type Pick } from "./merge";
 
@@ -23,26 +24,31 @@ export function Conflict({
   const conflicts = useMemo(() => chunks.filter(isConflict), [chunks]);
   const [picks, setPicks] = useState<Pick[]>(() => conflicts.map(() => "both"));
   return (
-    <section aria-label="Changed on disk" className="max-h-[60vh] overflow-y-auto border-b border-hairline bg-bg1 p-3">
+    <section
+      aria-label={t`Changed on disk`}
+      className="max-h-[60vh] overflow-y-auto border-b border-hairline bg-bg1 p-3"
+    >
       <p role="alert">
         <span aria-hidden className="text-needs">
           ◆{" "}
         </span>
         {gone
-          ? "The file was deleted since you opened it. Your text was not saved."
+          ? t`The file was deleted since you opened it. Your text was not saved.`
           : conflicts.length === 0
-            ? "The file changed since you opened it, but not in the lines you edited. Nothing was overwritten."
-            : `The file changed since you opened it: ${plural(conflicts.length, "place")} ${conflicts.length === 1 ? "differs" : "differ"} in both. Nothing was overwritten.`}
+            ? t`The file changed since you opened it, but not in the lines you edited. Nothing was overwritten.`
+            : t`The file changed since you opened it: ${plural(conflicts.length, { one: "# place", other: "# places" })} ${conflicts.length === 1 ? t`differs` : t`differ`} in both. Nothing was overwritten.`}
       </p>
       {!gone &&
         conflicts.map((c, i) => (
           <fieldset key={i} className="mt-3 rounded-md border border-hairline p-2">
             <legend className="px-1 text-meta">
-              Place {i + 1} of {conflicts.length}
+              <Trans>
+                Place {i + 1} of {conflicts.length}
+              </Trans>
             </legend>
             <div className="grid gap-2 md:grid-cols-2">
-              <Side title="Yours" lines={c.mine} />
-              <Side title="In the file now" lines={c.theirs} />
+              <Side title={t`Yours`} lines={c.mine} />
+              <Side title={t`In the file now`} lines={c.theirs} />
             </div>
             <div className="mt-2 flex flex-wrap gap-3">
               {(["mine", "theirs", "both"] as const).map((p) => (
@@ -53,7 +59,7 @@ export function Conflict({
                     checked={picks[i] === p}
                     onChange={() => setPicks((old) => old.map((was, k) => (k === i ? p : was)))}
                   />
-                  {p === "mine" ? "Yours" : p === "theirs" ? "The file's" : "Both"}
+                  {p === "mine" ? t`Yours` : p === "theirs" ? t`The file's` : t`Both`}
                 </label>
               ))}
             </div>
@@ -61,9 +67,13 @@ export function Conflict({
         ))}
       <div className="mt-3 flex flex-wrap gap-2">
         <Button look="primary" onClick={() => onTake(gone ? mine : mergedText(chunks, picks))}>
-          {gone ? "Create it again with your text" : "Merge both"}
+          {gone ? t`Create it again with your text` : t`Merge both`}
         </Button>
-        {!gone && <Button onClick={() => onTake(theirs)}>Use the file's text</Button>}
+        {!gone && (
+          <Button onClick={() => onTake(theirs)}>
+            <Trans>Use the file's text</Trans>
+          </Button>
+        )}
       </div>
     </section>
   );

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { Suspense, useEffect, useRef, useState } from "react";
@@ -33,13 +35,13 @@ export function EditorScreen() {
   const { path } = search;
   const team = useTeam();
   const found = useWorkspaceByKey(team.slug, key);
-  useTitle(path ? visible(path) : `Files of ${found.workspace?.name ?? key}`);
+  useTitle(path ? visible(path) : t`Files of ${found.workspace?.name ?? key}`);
   const w = found.workspace;
   if (found.error)
     return (
-      <Failure className="m-4" what="The workspace could not be loaded." error={found.error} retry={found.retry} />
+      <Failure className="m-4" what={t`The workspace could not be loaded.`} error={found.error} retry={found.retry} />
     );
-  if (!w) return <Skeleton rows={5} label="Loading the workspace" />;
+  if (!w) return <Skeleton rows={5} label={t`Loading the workspace`} />;
   return <FilesTab key={w.id} workspace={w} at={search} />;
 }
 
@@ -108,7 +110,7 @@ export function FilesTab({ workspace: w, at: { path, naming, goto, find }, go }:
           }
         >
           {find ? (
-            <Suspense fallback={<Skeleton rows={4} label="Loading the search" />}>
+            <Suspense fallback={<Skeleton rows={4} label={t`Loading the search`} />}>
               <SearchPane
                 workspace={w}
                 changed={changes.data?.items.length ?? 0}
@@ -178,13 +180,13 @@ function OneFile({
       <Bar workspace={w} path={path} tree={tree} />
       <div className="min-h-0 flex-1">
         {file.isPending ? (
-          <Skeleton rows={8} label="Loading the file" />
+          <Skeleton rows={8} label={t`Loading the file`} />
         ) : file.error instanceof NotText ? (
           <Empty
-            title={`${visible(splitPath(path).name)} cannot be shown here`}
+            title={t`${visible(splitPath(path).name)} cannot be shown here`}
             action={
               <a href={apiUrl(address(w.id, path))} download className={buttonClass()}>
-                Download
+                <Trans>Download</Trans>
               </a>
             }
           >
@@ -193,7 +195,7 @@ function OneFile({
         ) : (
           <Failure
             className="m-4"
-            what="The file could not be read."
+            what={t`The file could not be read.`}
             error={file.error}
             retry={() => void file.refetch()}
           />
@@ -212,16 +214,27 @@ function NoFile({ workspace: w, naming }: { workspace: Workspace; naming: boolea
     void navigate({ to: "/$team/w/$key/edit", params: { team: team.slug, key: w.key }, search });
   if (!can || !naming)
     return (
-      <Empty title="No file open" action={can && <Button onClick={() => to({ naming: true })}>New file</Button>}>
-        Choose one of the workspace's files.
+      <Empty
+        title={t`No file open`}
+        action={
+          can && (
+            <Button onClick={() => to({ naming: true })}>
+              <Trans>New file</Trans>
+            </Button>
+          )
+        }
+      >
+        <Trans>Choose one of the workspace's files.</Trans>
       </Empty>
     );
   return (
     <div className="flex h-full min-h-0 flex-col">
-      <NameForm start="" action="Open" onCancel={() => to({})} onName={(path) => to({ path })} />
-      <Empty title="File path">
-        Enter its path relative to the workspace, such as <span className="font-mono text-code">docs/notes.md</span>. If
-        the file does not exist, saving creates it.
+      <NameForm start="" action={t`Open`} onCancel={() => to({})} onName={(path) => to({ path })} />
+      <Empty title={t`File path`}>
+        <Trans>
+          Enter its path relative to the workspace, such as <span className="font-mono text-code">docs/notes.md</span>.
+          If the file does not exist, saving creates it.
+        </Trans>
       </Empty>
     </div>
   );

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { raw } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { forget, recall, remember } from "@/state/remember";
@@ -28,7 +29,7 @@ export async function load(workspace: string, path: string): Promise<Loaded> {
   const hash = (answer.headers.get("ETag") ?? "").replaceAll('"', "");
   if (Number(answer.headers.get("Content-Length") ?? 0) > MOST_BYTES) {
     void answer.body?.cancel();
-    throw new NotText("It is larger than 2 MB, too large to edit in the browser.");
+    throw new NotText(t`It is larger than 2 MB, too large to edit in the browser.`);
   }
   const bytes = await answer.arrayBuffer();
   try {
@@ -36,7 +37,7 @@ export async function load(workspace: string, path: string): Promise<Loaded> {
     if (text.includes("\0")) throw new Error();
     return { text, hash };
   } catch {
-    throw new NotText("It is binary, or not UTF-8 text.");
+    throw new NotText(t`It is binary, or not UTF-8 text.`);
   }
 }
 

@@ -1,10 +1,12 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useBlocker, useNavigate } from "@tanstack/react-router";
 import { Suspense, useEffect, useRef, useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { changesQuery, keys } from "@/api/queries";
-import { plural, visible } from "@/format/text";
+import { visible } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
 import { Button, IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
@@ -92,22 +94,22 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
         setText(now.text);
       } else setTheirs(now);
     } catch (error) {
-      toastError("The file could not be read again", error);
+      toastError(t`The file could not be read again`, error);
     }
   };
   const write = async () => {
     if (busy || !can || (!dirty && !isNew) || theirs) return;
-    setBusy("Saving");
+    setBusy(t`Saving`);
     try {
       const hash = await save(w.id, path, text, base.hash);
       setBase({ text, hash });
       code.current?.saved();
-      toast({ kind: "good", title: `Saved ${visible(path)}` });
+      toast({ kind: "good", title: t`Saved ${visible(path)}` });
       void client.invalidateQueries({ queryKey: keys.changes(w.id) });
     } catch (error) {
       if (error instanceof ApiError && (error.code === "file_changed" || error.code === "file_exists"))
         await lookAgain();
-      else toastError("The file was not saved. Your text is stored in this browser", error, () => void write());
+      else toastError(t`The file was not saved. Your text is stored in this browser`, error, () => void write());
     } finally {
       setBusy(undefined);
     }
@@ -120,34 +122,34 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
       search: { path: to, goto: at && `${at.line}:${at.character}` },
     });
   const rename = async (to: string) => {
-    setBusy("Renaming");
+    setBusy(t`Renaming`);
     try {
       await data(api.POST("/workspaces/{id}/rename", { params: { path: { id: w.id } }, body: { from: path, to } }));
       if (dirty) keepDraft(w.id, to, { base: base.text, hash: base.hash, text });
       dropDraft(w.id, path);
       await go(to);
     } catch (error) {
-      toastError("The file was not renamed", error);
+      toastError(t`The file was not renamed`, error);
     } finally {
       setBusy(undefined);
     }
   };
   const drop = async () => {
     const yes = await confirm({
-      title: `Delete ${visible(path)}?`,
-      body: "A snapshot of all files is saved first. You can restore the file from the timeline.",
-      action: "Remove",
+      title: t`Delete ${visible(path)}?`,
+      body: t`A snapshot of all files is saved first. You can restore the file from the timeline.`,
+      action: t`Remove`,
       danger: true,
     });
     if (!yes) return;
     try {
       await remove(w.id, path, base.hash);
       dropDraft(w.id, path);
-      toast({ kind: "good", title: `Deleted ${visible(path)}` });
+      toast({ kind: "good", title: t`Deleted ${visible(path)}` });
       await navigate({ to: "/$team/w/$key", params: { team: team.slug, key: w.key }, search: { tab: "changes" } });
     } catch (error) {
       if (error instanceof ApiError && error.code === "file_changed") await lookAgain();
-      toastError("The file was not deleted", error);
+      toastError(t`The file was not deleted`, error);
     }
   };
 
@@ -155,7 +157,7 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
     <div className="flex h-full min-h-0 flex-col">
       <Bar workspace={w} path={path} tree={tree}>
         <span role="status" className="text-meta whitespace-nowrap text-fg3">
-          {isNew ? "New file" : !dirty ? "Saved" : wide ? "Unsaved, stored in this browser" : "Unsaved"}
+          {isNew ? t`New file` : !dirty ? t`Saved` : wide ? t`Unsaved, stored in this browser` : t`Unsaved`}
         </span>
         {served.test(path) && !isNew && (
           <Button
@@ -164,7 +166,7 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
             title={
               problems.data?.reason ||
               problems.error?.message ||
-              "Problems that the language server finds in the saved file"
+              t`Problems that the language server finds in the saved file`
             }
             onClick={() => {
               remember("editor.problems", !checks);
@@ -172,14 +174,14 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
             }}
           >
             {!checks
-              ? "Problems off"
+              ? t`Problems off`
               : problems.isPending
-                ? "Checking"
+                ? t`Checking`
                 : !known
-                  ? "Not checked"
+                  ? t`Not checked`
                   : items.length === 0
-                    ? "No problems"
-                    : `${plural(counted("error"), "error")}, ${plural(counted("warning"), "warning")}`}
+                    ? t`No problems`
+                    : `${plural(counted("error"), { one: "# error", other: "# errors" })}, ${plural(counted("warning"), { one: "# warning", other: "# warnings" })}`}
           </Button>
         )}
         {can && (
@@ -187,15 +189,15 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
             {wide ? (
               <>
                 <Button look="quiet" onClick={() => setRenaming("new")}>
-                  New file
+                  <Trans>New file</Trans>
                 </Button>
                 {!isNew && (
                   <>
                     <Button look="quiet" onClick={() => setRenaming("rename")}>
-                      Rename
+                      <Trans>Rename</Trans>
                     </Button>
                     <Button look="quiet" onClick={() => void drop()}>
-                      Remove
+                      <Trans>Remove</Trans>
                     </Button>
                   </>
                 )}
@@ -203,16 +205,22 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
             ) : (
               <Menu
                 trigger={
-                  <IconButton label="More: new file, rename, delete">
+                  <IconButton label={t`More: new file, rename, delete`}>
                     <Icon name="more" />
                   </IconButton>
                 }
               >
-                <MenuItem onSelect={() => setRenaming("new")}>New file…</MenuItem>
-                {!isNew && <MenuItem onSelect={() => setRenaming("rename")}>Rename…</MenuItem>}
+                <MenuItem onSelect={() => setRenaming("new")}>
+                  <Trans>New file…</Trans>
+                </MenuItem>
+                {!isNew && (
+                  <MenuItem onSelect={() => setRenaming("rename")}>
+                    <Trans>Rename…</Trans>
+                  </MenuItem>
+                )}
                 {!isNew && (
                   <MenuItem danger onSelect={() => void drop()}>
-                    Delete…
+                    <Trans>Delete…</Trans>
                   </MenuItem>
                 )}
               </Menu>
@@ -224,7 +232,7 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
               disabled={(!dirty && !isNew) || Boolean(theirs)}
               onClick={() => void write()}
             >
-              Save
+              <Trans>Save</Trans>
             </Button>
           </>
         )}
@@ -232,7 +240,7 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
       {renaming && (
         <NameForm
           start={path}
-          action={renaming === "rename" ? "Rename" : "Open"}
+          action={renaming === "rename" ? t`Rename` : t`Open`}
           onCancel={() => setRenaming(undefined)}
           onName={(to) => {
             setRenaming(undefined);
@@ -242,8 +250,10 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
       )}
       {moved && !theirs && (
         <div role="status" className="flex flex-wrap items-center gap-2 border-b border-hairline bg-bg2 px-3 py-1.5">
-          <span className="flex-1">The file changed since you opened it.</span>
-          <Button onClick={() => void lookAgain()}>{dirty ? "Merge" : "Show changes"}</Button>
+          <span className="flex-1">
+            <Trans>The file changed since you opened it.</Trans>
+          </span>
+          <Button onClick={() => void lookAgain()}>{dirty ? t`Merge` : t`Show changes`}</Button>
         </div>
       )}
       {theirs && (
@@ -261,7 +271,7 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
           }}
         />
       )}
-      <Suspense fallback={<Skeleton rows={8} label="Loading the editor" />}>
+      <Suspense fallback={<Skeleton rows={8} label={t`Loading the editor`} />}>
         <Code
           ref={code}
           path={path}

@@ -1,9 +1,10 @@
+import { plural, t } from "@lingui/core/macro";
 import { useQueryClient } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { api, apiUrl, data, raw } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { keys } from "@/api/queries";
-import { plural, visible } from "@/format/text";
+import { visible } from "@/format/text";
 import { confirm } from "@/state/confirm";
 import { dismiss, toast, toastError } from "@/state/toasts";
 
@@ -50,18 +51,18 @@ export function useFileActs(workspace: string) {
       try {
         await data(api.POST("/workspaces/{id}/rename", { params: { path: { id: workspace } }, body: { from, to } }));
       } catch (error) {
-        toastError(undoing ? "The move was not undone" : "It was not moved", error);
+        toastError(undoing ? t`The move was not undone` : t`It was not moved`, error);
         return false;
       } finally {
         again();
       }
-      if (undoing) toast({ kind: "good", title: `Moved back to ${visible(to)}` });
+      if (undoing) toast({ kind: "good", title: t`Moved back to ${visible(to)}` });
       else
         toast({
           kind: "good",
-          title: `Moved to ${visible(to)}`,
+          title: t`Moved to ${visible(to)}`,
           lasts: 15_000,
-          actions: [{ label: "Undo", run: () => void move(to, from, true) }],
+          actions: [{ label: t`Undo`, run: () => void move(to, from, true) }],
         });
       return true;
     };
@@ -74,9 +75,9 @@ export function useFileActs(workspace: string) {
             body: { into: "same", paths: [path], dry_run: false, even_while_working: true, ignored: false },
           }),
         );
-        toast({ kind: "good", title: `Restored ${visible(path)}` });
+        toast({ kind: "good", title: t`Restored ${visible(path)}` });
       } catch (error) {
-        toastError(`${visible(path)} was not restored. The timeline has its snapshot`, error);
+        toastError(t`${visible(path)} was not restored. The timeline has its snapshot`, error);
       } finally {
         again();
       }
@@ -90,12 +91,12 @@ export function useFileActs(workspace: string) {
         snapshot = answer.headers.get("Snapshot-Id") ?? "";
       } catch (error) {
         if (!(error instanceof ApiError) || error.code !== "not_in_snapshots") {
-          toastError(`${visible(path)} was not deleted`, error);
+          toastError(t`${visible(path)} was not deleted`, error);
           return false;
         }
         const named = Array.isArray(error.details.files) ? error.details.files.slice(0, 5).map(String) : [];
         const yes = await confirm({
-          title: `Delete ${visible(path)} for good?`,
+          title: t`Delete ${visible(path)} for good?`,
           body: (
             <>
               <p>{error.message}</p>
@@ -106,7 +107,7 @@ export function useFileActs(workspace: string) {
               </ul>
             </>
           ),
-          action: "Delete for good",
+          action: t`Delete for good`,
           danger: true,
         });
         return yes ? remove(path, folder, true) : false;
@@ -115,9 +116,9 @@ export function useFileActs(workspace: string) {
       }
       toast({
         kind: "good",
-        title: `Deleted ${visible(path)}`,
+        title: t`Deleted ${visible(path)}`,
         lasts: 15_000,
-        actions: snapshot ? [{ label: "Undo", run: () => void restore(snapshot, path) }] : undefined,
+        actions: snapshot ? [{ label: t`Undo`, run: () => void restore(snapshot, path) }] : undefined,
       });
       return true;
     };
@@ -127,7 +128,7 @@ export function useFileActs(workspace: string) {
         await data(api.POST("/workspaces/{id}/folders", { params: { path: { id: workspace } }, body: { path } }));
         return true;
       } catch (error) {
-        toastError("The folder was not created", error);
+        toastError(t`The folder was not created`, error);
         return false;
       } finally {
         again();
@@ -136,7 +137,10 @@ export function useFileActs(workspace: string) {
 
     const upload = async (files: Upload[], replace = false): Promise<void> => {
       if (files.length === 0) return;
-      const note = toast({ title: `Uploading ${plural(files.length, "file")}`, lasts: 600_000 });
+      const note = toast({
+        title: t`Uploading ${plural(files.length, { one: "# file", other: "# files" })}`,
+        lasts: 600_000,
+      });
       const there: Upload[] = [];
       let failed = 0;
       let sent = 0;
@@ -160,13 +164,17 @@ export function useFileActs(workspace: string) {
       await Promise.all(Array.from({ length: AT_ONCE }, lane));
       dismiss(note);
       again();
-      if (failed > 0) toastError(`${plural(failed, "file")} could not be uploaded`, reason);
-      if (sent > 0) toast({ kind: "good", title: `Uploaded ${plural(sent, "file")}` });
+      if (failed > 0)
+        toastError(t`${plural(failed, { one: "# file", other: "# files" })} could not be uploaded`, reason);
+      if (sent > 0) toast({ kind: "good", title: t`Uploaded ${plural(sent, { one: "# file", other: "# files" })}` });
       if (there.length === 0) return;
       const yes = await confirm({
-        title: there.length === 1 ? `Replace ${visible(there[0]!.path)}?` : `Replace ${plural(there.length, "file")}?`,
-        body: "Files with these names exist already. A snapshot of the workspace is saved first.",
-        action: "Replace",
+        title:
+          there.length === 1
+            ? t`Replace ${visible(there[0]!.path)}?`
+            : t`Replace ${plural(there.length, { one: "# file", other: "# files" })}?`,
+        body: t`Files with these names exist already. A snapshot of the workspace is saved first.`,
+        action: t`Replace`,
         danger: true,
       });
       if (yes) await upload(there, true);
@@ -202,8 +210,8 @@ export async function uploadsOf(transfer: DataTransfer, folder: string): Promise
   for (const entry of entries) await walk(entry, folder);
   if (out.length >= MOST_DROPPED)
     toast({
-      title: `Only the first ${plural(MOST_DROPPED, "file")} are uploaded`,
-      text: "Use git or the command line for more.",
+      title: t`Only the first ${plural(MOST_DROPPED, { one: "# file", other: "# files" })} are uploaded`,
+      text: t`Use git or the command line for more.`,
     });
   return out;
 }

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Workspace } from "@/api/client";
 
 /** A way to open something in an editor on the person's own computer. */
@@ -20,13 +21,13 @@ export function editorLinks(w: Pick<Workspace, "path">, path: string, host = win
   const full = path ? `${w.path}/${path}` : w.path;
   if (LOOPBACK.test(host))
     return [
-      { name: "VS Code", url: `vscode://file${encoded(full)}` },
-      { name: "Cursor", url: `cursor://file${encoded(full)}` },
-      { name: "IntelliJ IDEA", url: `idea://open?file=${encodeURIComponent(full)}` },
+      { name: t`VS Code`, url: `vscode://file${encoded(full)}` },
+      { name: t`Cursor`, url: `cursor://file${encoded(full)}` },
+      { name: t`IntelliJ IDEA`, url: `idea://open?file=${encodeURIComponent(full)}` },
     ];
   const remote = `vscode-remote/ssh-remote+${encodeURIComponent(host)}${encoded(full)}`;
   return [
-    { name: "VS Code over SSH", url: `vscode://${remote}` },
-    { name: "Cursor over SSH", url: `cursor://${remote}` },
+    { name: t`VS Code over SSH`, url: `vscode://${remote}` },
+    { name: t`Cursor over SSH`, url: `cursor://${remote}` },
   ];
 }

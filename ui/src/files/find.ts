@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { raw, type Schemas } from "@/api/client";
 import { ApiError } from "@/api/problem";
 
@@ -56,5 +57,5 @@ export async function findInFiles(
     });
   }
   if (!ended)
-    throw new ApiError(0, { code: "network", message: "The search was interrupted. Try again.", request_id: "" });
+    throw new ApiError(0, { code: "network", message: t`The search was interrupted. Try again.`, request_id: "" });
 }

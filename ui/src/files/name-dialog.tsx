@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useState } from "react";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
@@ -16,9 +18,9 @@ export default function NameDialog({ naming, onClose }: { naming: Naming; onClos
   const [path, setPath] = useState(naming.start);
   const clean = path.trim().replace(/^\/+|\/+$/g, "");
   const wrong = clean.split("/").some((p) => p === "." || p === "..")
-    ? "The path must stay in the workspace: no . or .. parts."
+    ? t`The path must stay in the workspace: no . or .. parts.`
     : /(^|\/)\.git(\/|$)/i.test(clean)
-      ? "Files of .git cannot be changed here."
+      ? t`Files of .git cannot be changed here.`
       : undefined;
   const ready = clean !== "" && clean !== naming.start && !wrong;
   return (
@@ -34,7 +36,7 @@ export default function NameDialog({ naming, onClose }: { naming: Naming; onClos
       >
         <DialogBody>
           <TextField
-            label="Path in the workspace"
+            label={t`Path in the workspace`}
             className="font-mono"
             spellCheck={false}
             autoComplete="off"
@@ -49,7 +51,9 @@ export default function NameDialog({ naming, onClose }: { naming: Naming; onClos
           />
         </DialogBody>
         <DialogFoot>
-          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={onClose}>
+            <Trans>Cancel</Trans>
+          </Button>
           <Button look="primary" type="submit" disabled={!ready}>
             {naming.action}
           </Button>

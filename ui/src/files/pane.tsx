@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import {
   type DragEvent,
   type KeyboardEvent,
@@ -122,12 +124,12 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
   const does = {
     open: onOpen,
     newFile: (folder: string) =>
-      setNaming({ title: "New file", action: "Create", start: inside(folder, ""), onName: onOpen }),
+      setNaming({ title: t`New file`, action: t`Create`, start: inside(folder, ""), onName: onOpen }),
     newFolder: (folder: string) =>
       setNaming({
-        title: "New folder",
-        about: "Git keeps no empty folders: neither do snapshots.",
-        action: "Create",
+        title: t`New folder`,
+        about: t`Git keeps no empty folders: neither do snapshots.`,
+        action: t`Create`,
         start: inside(folder, ""),
         onName: (path) => void acts.makeFolder(path).then((made) => made && reveal(path)),
       }),
@@ -140,9 +142,9 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
     },
     rename: (row: FilesRow) =>
       setNaming({
-        title: `Rename or move ${visible(row.name)}`,
-        about: "Folders on the way to a new path are created.",
-        action: "Rename",
+        title: t`Rename or move ${visible(row.name)}`,
+        about: t`Folders on the way to a new path are created.`,
+        action: t`Rename`,
         start: row.path,
         onName: (to) => void moved(row.path, to),
       }),
@@ -215,7 +217,7 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
 
   const more = (
     <IconButton
-      label="File actions"
+      label={t`File actions`}
       aria-haspopup="menu"
       onClick={() => setMenu({ row: rows.find((r) => r.path === chosen) })}
     >
@@ -228,8 +230,14 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
     <div className="flex h-full min-h-0 flex-col">
       <FilesSwitch workspace={w} on="all" changed={changed} path={current} />
       <div className="flex items-center gap-1 border-b border-hairline bg-bg1 px-3 py-1">
-        <FilterField ref={field} placeholder="Filter files" value={filter} onChange={narrow} onKeyDown={onFieldKey} />
-        <IconButton label="Refresh" aria-busy={busy || undefined} onClick={() => refresh()}>
+        <FilterField
+          ref={field}
+          placeholder={t`Filter files`}
+          value={filter}
+          onChange={narrow}
+          onKeyDown={onFieldKey}
+        />
+        <IconButton label={t`Refresh`} aria-busy={busy || undefined} onClick={() => refresh()}>
           <Icon name="refresh" size={14} />
         </IconButton>
         {menu && !menu.at ? (
@@ -244,7 +252,7 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
           type="file"
           multiple
           hidden
-          aria-label="Files to upload"
+          aria-label={t`Files to upload`}
           onChange={(e) => {
             const folder = e.target.dataset.folder ?? "";
             reveal(folder);
@@ -258,13 +266,17 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
       </div>
       {copy && (
         <p role="note" className="border-b border-hairline bg-bg2 px-3 py-1.5 text-meta text-fg2">
-          The sandbox is not running. These are its files as last synced, without those git ignores. Start the workspace
-          to create or move folders.
+          <Trans>
+            The sandbox is not running. These are its files as last synced, without those git ignores. Start the
+            workspace to create or move folders.
+          </Trans>
         </p>
       )}
       {found && filter.trim() && found.total > found.items.length && (
         <p role="status" className="border-b border-hairline px-3 py-1 text-meta text-fg3">
-          The best {count(found.items.length)} of {count(found.total)} files are shown.
+          <Trans>
+            The best {count(found.items.length)} of {count(found.total)} files are shown.
+          </Trans>
         </p>
       )}
       {/* biome-ignore lint/a11y/noStaticElementInteractions: the tree inside has the keys, this is where files are dropped */}
@@ -285,21 +297,23 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
           root?.error ? (
             <Failure
               className="m-3"
-              what="The files could not be listed."
+              what={t`The files could not be listed.`}
               error={root.error}
               retry={() => refresh("")}
             />
           ) : (
-            <Skeleton rows={8} label="Loading the files" />
+            <Skeleton rows={8} label={t`Loading the files`} />
           )
         ) : top?.kind === "note" && top.note === "empty" && top.depth === 0 ? (
-          <Empty title="No files">Files appear here as the agent writes them.</Empty>
+          <Empty title={t`No files`}>
+            <Trans>Files appear here as the agent writes them.</Trans>
+          </Empty>
         ) : rows.length === 0 ? (
           <p role="status" className="p-3 text-fg3">
-            No file matches.
+            <Trans>No file matches.</Trans>
           </p>
         ) : (
-          <Tree label="All files" rows={rows} tree={tree} onKeyDown={onKeyDown}>
+          <Tree label={t`All files`} rows={rows} tree={tree} onKeyDown={onKeyDown}>
             {(row, place) => (
               <TreeItem
                 key={row.path}
@@ -358,11 +372,17 @@ function RowText({ row }: { row: FilesRow }) {
       return (
         <>
           <FolderName name={row.name} open={row.open} className={row.ignored ? DIM : undefined} />
-          {row.ignored && <span className="sr-only">ignored by git</span>}
+          {row.ignored && (
+            <span className="sr-only">
+              <Trans>ignored by git</Trans>
+            </span>
+          )}
           {row.changed && (
             <span className="w-3 shrink-0 text-center text-accent">
               <span aria-hidden>•</span>
-              <span className="sr-only">holds changed files</span>
+              <span className="sr-only">
+                <Trans>holds changed files</Trans>
+              </span>
             </span>
           )}
         </>
@@ -373,7 +393,12 @@ function RowText({ row }: { row: FilesRow }) {
           <span className="w-3 shrink-0" />
           <span className={cx("min-w-0 flex-1 truncate", row.entry.ignored && DIM)}>
             {visible(row.name)}
-            {row.entry.ignored && <span className="sr-only"> ignored by git</span>}
+            {row.entry.ignored && (
+              <span className="sr-only">
+                {" "}
+                <Trans>ignored by git</Trans>
+              </span>
+            )}
             {row.entry.link !== undefined && <span className="text-fg3"> → {visible(row.entry.link)}</span>}
           </span>
           {row.status && <Status file={{ status: row.status }} />}
@@ -401,12 +426,12 @@ function titleOf(row: FilesRow): string {
 function noteText(row: FilesRow & { kind: "note" }): string {
   switch (row.note) {
     case "loading":
-      return "Loading…";
+      return t`Loading…`;
     case "empty":
-      return "Empty folder";
+      return t`Empty folder`;
     case "truncated":
-      return `There are more: ${count(row.shown)} entries are listed.`;
+      return t`There are more: ${count(row.shown)} entries are listed.`;
     case "failed":
-      return `Could not be listed. Press to try again. ${tell(row.error).message}`;
+      return t`Could not be listed. Press to try again. ${tell(row.error).message}`;
   }
 }

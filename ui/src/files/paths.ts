@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useEffect, useState } from "react";
 import { apiUrl } from "@/api/client";
 import { ApiError } from "@/api/problem";
@@ -17,7 +18,7 @@ function start(): Worker {
   };
   w.onerror = () => {
     for (const { failed } of waiting.values())
-      failed(new Error("The list of files could not be searched. Reload the page."));
+      failed(new Error(t`The list of files could not be searched. Reload the page.`));
     waiting.clear();
     worker = undefined;
   };
@@ -47,7 +48,7 @@ function problem({ status, body }: { status: number; body: string }): ApiError {
       request_id: p.request_id ?? "",
     });
   } catch {
-    return new ApiError(status, { code: "network", message: "The server cannot be reached.", request_id: "" });
+    return new ApiError(status, { code: "network", message: t`The server cannot be reached.`, request_id: "" });
   }
 }
 

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useNavigate } from "@tanstack/react-router";
 import { Command } from "cmdk";
 import { useMemo, useState } from "react";
@@ -33,30 +35,30 @@ export default function QuickOpen({ workspace: w, onClose }: { workspace: Worksp
   };
   return (
     <FindDialog
-      title={`Open a file of ${w.name}`}
-      label="Open a file"
-      placeholder="File name or path, :line"
+      title={t`Open a file of ${w.name}`}
+      label={t`Open a file`}
+      placeholder={t`File name or path, :line`}
       value={typed}
       onChange={setTyped}
       onClose={onClose}
       foot={
         <p role="status" className="border-t border-hairline px-3.5 py-1.5 text-meta text-fg3">
           {!name.trim()
-            ? "Recently opened"
+            ? t`Recently opened`
             : found
-              ? `${count(found.total)} of ${count(found.of)} files${found.truncated ? ", of more than can be listed" : ""}`
-              : "Searching"}
+              ? t`${count(found.total)} of ${count(found.of)} files${found.truncated ? t`, of more than can be listed` : ""}`
+              : t`Searching`}
         </p>
       }
     >
       {error ? (
         <p role="alert" className="px-2.5 py-4 text-failed">
-          The files could not be listed. {tell(error).message}
+          <Trans>The files could not be listed. {tell(error).message}</Trans>
         </p>
       ) : (
         !late && (
           <Command.Empty className="px-2.5 py-6 text-center text-fg3">
-            {name.trim() ? "No file matches." : "Type a part of a file's path."}
+            {name.trim() ? t`No file matches.` : t`Type a part of a file's path.`}
           </Command.Empty>
         )
       )}

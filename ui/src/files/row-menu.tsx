@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { type ReactElement, useEffect, useState } from "react";
 import type { Workspace } from "@/api/client";
 import { visible } from "@/format/text";
@@ -32,7 +34,7 @@ interface Props {
   onClose: () => void;
 }
 
-const WHY_NO_EDITOR = "Its files are in a sandbox or on a machine that the server knows no folder of, or not for you.";
+const WHY_NO_EDITOR = t`Its files are in a sandbox or on a machine that the server knows no folder of, or not for you.`;
 
 /** What can be done to a row of the tree, or to the whole workspace. */
 export default function RowMenu({ workspace: w, target: { row, at }, can, does, trigger, onClose }: Props) {
@@ -57,39 +59,51 @@ export default function RowMenu({ workspace: w, target: { row, at }, can, does, 
           <button
             type="button"
             tabIndex={-1}
-            aria-label="File actions"
+            aria-label={t`File actions`}
             className="pointer-events-none fixed size-0"
             style={{ left: at?.x, top: at?.y }}
           />
         )
       }
     >
-      <MenuLabel>{one ? visible(one.path) : "All files"}</MenuLabel>
-      {one && !isFolder && <MenuItem onSelect={() => does.open(one.path)}>Open</MenuItem>}
+      <MenuLabel>{one ? visible(one.path) : t`All files`}</MenuLabel>
+      {one && !isFolder && (
+        <MenuItem onSelect={() => does.open(one.path)}>
+          <Trans>Open</Trans>
+        </MenuItem>
+      )}
       {can && (
         <>
-          <MenuItem onSelect={() => does.newFile(folder)}>New file…</MenuItem>
-          <MenuItem onSelect={() => does.newFolder(folder)}>New folder…</MenuItem>
-          <MenuItem onSelect={() => does.upload(folder, false)}>Upload files…</MenuItem>
-          <MenuItem onSelect={() => does.upload(folder, true)}>Upload a folder…</MenuItem>
+          <MenuItem onSelect={() => does.newFile(folder)}>
+            <Trans>New file…</Trans>
+          </MenuItem>
+          <MenuItem onSelect={() => does.newFolder(folder)}>
+            <Trans>New folder…</Trans>
+          </MenuItem>
+          <MenuItem onSelect={() => does.upload(folder, false)}>
+            <Trans>Upload files…</Trans>
+          </MenuItem>
+          <MenuItem onSelect={() => does.upload(folder, true)}>
+            <Trans>Upload a folder…</Trans>
+          </MenuItem>
         </>
       )}
       {(isFolder || file) && (
         <MenuItem
-          hint={isFolder ? "As a zip archive, without files that git ignores" : undefined}
+          hint={isFolder ? t`As a zip archive, without files that git ignores` : undefined}
           onSelect={() => window.location.assign(downloadOf(w.id, one?.path ?? "", isFolder))}
         >
-          Download
+          <Trans>Download</Trans>
         </MenuItem>
       )}
       {editors.map((e) => (
         <MenuItem key={e.name} onSelect={() => window.location.assign(e.url)}>
-          Open in {e.name}
+          <Trans>Open in {e.name}</Trans>
         </MenuItem>
       ))}
       {editors.length === 0 && (
         <MenuItem disabled hint={WHY_NO_EDITOR} onSelect={() => {}}>
-          Open in an editor on your computer
+          <Trans>Open in an editor on your computer</Trans>
         </MenuItem>
       )}
       {one && (
@@ -97,21 +111,21 @@ export default function RowMenu({ workspace: w, target: { row, at }, can, does, 
           <MenuItem
             onSelect={() =>
               void navigator.clipboard.writeText(one.path).then(
-                () => toast({ kind: "good", title: "Path copied" }),
-                () => toast({ kind: "bad", title: "The browser did not allow copying" }),
+                () => toast({ kind: "good", title: t`Path copied` }),
+                () => toast({ kind: "bad", title: t`The browser did not allow copying` }),
               )
             }
           >
-            Copy path
+            <Trans>Copy path</Trans>
           </MenuItem>
           {can && (
             <>
               <MenuLine />
               <MenuItem keys="f2" onSelect={() => does.rename(one)}>
-                Rename or move…
+                <Trans>Rename or move…</Trans>
               </MenuItem>
               <MenuItem danger keys="delete" onSelect={() => does.remove(one)}>
-                Delete
+                <Trans>Delete</Trans>
               </MenuItem>
             </>
           )}

@@ -1,6 +1,7 @@
+import { plural, t } from "@lingui/core/macro";
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import type { Schemas, Workspace } from "@/api/client";
-import { count, plural, splitPath, visible } from "@/format/text";
+import { count, splitPath, visible } from "@/format/text";
 import { Button } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { inputClass } from "@/kit/field";
@@ -104,8 +105,8 @@ export function SearchPane({ workspace: w, changed, current, onOpen }: Props) {
         <input
           // biome-ignore lint/a11y/noAutofocus: opened by a key to type into
           autoFocus
-          aria-label="Search in files"
-          placeholder="Search in files"
+          aria-label={t`Search in files`}
+          placeholder={t`Search in files`}
           spellCheck={false}
           value={query.q}
           onChange={(e) => set({ q: e.target.value })}
@@ -118,11 +119,11 @@ export function SearchPane({ workspace: w, changed, current, onOpen }: Props) {
           className={`${inputClass} font-mono`}
         />
         <div className="flex items-center gap-1">
-          {option("case", "Match case", "Aa")}
-          {option("word", "Match whole words", "abc")}
-          {option("regex", "Regular expression", ".*")}
+          {option("case", t`Match case`, t`Aa`)}
+          {option("word", t`Match whole words`, "abc")}
+          {option("regex", t`Regular expression`, ".*")}
           <input
-            aria-label="Only files that match"
+            aria-label={t`Only files that match`}
             placeholder="Files, such as *.go"
             spellCheck={false}
             value={query.glob}
@@ -132,19 +133,25 @@ export function SearchPane({ workspace: w, changed, current, onOpen }: Props) {
         </div>
         <p role="status" className="text-meta text-fg3">
           {!query.q
-            ? "Type to search. Files that git ignores are left out."
+            ? t`Type to search. Files that git ignores are left out.`
             : !end && !error
-              ? `Searching. ${plural(lines, "line")} in ${plural(files.length, "file")} so far`
+              ? t`Searching. ${plural(lines, { one: "# line", other: "# lines" })} in ${plural(files.length, { one: "# file", other: "# files" })} so far`
               : end
-                ? `${plural(end.matches, "line")} in ${plural(end.files, "file")}${unfinished(end)}`
+                ? t`${plural(end.matches, { one: "# line", other: "# lines" })} in ${plural(end.files, { one: "# file", other: "# files" })}${unfinished(end)}`
                 : ""}
         </p>
       </search>
-      <div ref={list} role="group" aria-label="Results" onKeyDown={onKeys} className="min-h-0 flex-1 overflow-y-auto">
+      <div
+        ref={list}
+        role="group"
+        aria-label={t`Results`}
+        onKeyDown={onKeys}
+        className="min-h-0 flex-1 overflow-y-auto"
+      >
         {error ? (
           <Failure
             className="m-3"
-            what="The files could not be searched."
+            what={t`The files could not be searched.`}
             error={error}
             retry={() => setAgain((n) => n + 1)}
           />

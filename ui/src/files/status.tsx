@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Schemas } from "@/api/client";
 import { cx } from "@/kit/cx";
 
@@ -8,14 +9,14 @@ interface Look {
 }
 
 const STATUS: Record<Schemas["ComparedFile"]["status"], Look> & Record<string, Look> = {
-  added: { letter: "A", word: "added", color: "text-add" },
-  modified: { letter: "M", word: "modified", color: "text-fg2" },
-  deleted: { letter: "D", word: "deleted", color: "text-del" },
-  renamed: { letter: "R", word: "renamed", color: "text-accent" },
-  type_changed: { letter: "T", word: "type changed", color: "text-accent" },
+  added: { letter: "A", word: t`added`, color: "text-add" },
+  modified: { letter: "M", word: t`modified`, color: "text-fg2" },
+  deleted: { letter: "D", word: t`deleted`, color: "text-del" },
+  renamed: { letter: "R", word: t`renamed`, color: "text-accent" },
+  type_changed: { letter: "T", word: t`type changed`, color: "text-accent" },
 };
 
-const UNKNOWN = { letter: "?", word: "changed", color: "text-fg2" };
+const UNKNOWN = { letter: "?", word: t`changed`, color: "text-fg2" };
 
 const of = (f: { status: string }) => STATUS[f.status] ?? UNKNOWN;
 

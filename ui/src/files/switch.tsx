@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import type { Workspace } from "@/api/client";
 import { count } from "@/format/text";
@@ -22,7 +24,7 @@ export function FilesSwitch({
   const params = { team: useTeam().slug, key: w.key };
   const current = (is: boolean) => (is ? "page" : undefined);
   return (
-    <nav aria-label="Files" className="flex gap-5 border-b border-hairline bg-bg1 px-3">
+    <nav aria-label={t`Files`} className="flex gap-5 border-b border-hairline bg-bg1 px-3">
       <Link
         to="/$team/w/$key"
         params={params}
@@ -30,7 +32,7 @@ export function FilesSwitch({
         aria-current={current(on === "changed")}
         className={TAB}
       >
-        Changed files
+        <Trans>Changed files</Trans>
         {changed > 0 && <span className="tabular-nums">{count(changed)}</span>}
       </Link>
       <Link
@@ -42,7 +44,7 @@ export function FilesSwitch({
         aria-current={current(on === "all")}
         className={TAB}
       >
-        All files
+        <Trans>All files</Trans>
       </Link>
       <Link
         to="/$team/w/$key/edit"
@@ -55,7 +57,7 @@ export function FilesSwitch({
         aria-current={current(on === "find")}
         className={TAB}
       >
-        Search
+        <Trans>Search</Trans>
       </Link>
     </nav>
   );

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { type HTMLAttributes, type KeyboardEvent, type ReactNode, type Ref, useMemo, useState } from "react";
 import { visible } from "@/format/text";
 import { cx } from "@/kit/cx";
@@ -156,7 +157,7 @@ export function FilterField({ ref, placeholder, value, onChange, onKeyDown }: Fi
       <Icon name="search" size={13} className="pointer-events-none absolute top-1/2 left-1 -translate-y-1/2 text-fg3" />
       <input
         ref={ref}
-        aria-label="Filter the files"
+        aria-label={t`Filter the files`}
         placeholder={placeholder}
         value={value}
         spellCheck={false}

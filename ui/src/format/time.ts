@@ -1,4 +1,4 @@
-import { plural } from "./text";
+import { plural, t } from "@lingui/core/macro";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -18,7 +18,7 @@ export function age(at: number, now: number): string {
 /** The same as part of a sentence: "just now", "5 min ago". */
 export function ago(at: number, now: number): string {
   const text = age(at, now);
-  return text === "now" ? "just now" : `${text} ago`;
+  return text === "now" ? t`just now` : `${text} ago`;
 }
 
 /** A length of time: "0.4 s", "12 s", "3 min 20 s", "2 h 5 min". */
@@ -52,32 +52,32 @@ export function clock(at: number, now: number): string {
 /** The day as a heading. */
 export function day(at: number, now: number): string {
   const d = new Date(at).toDateString();
-  if (d === new Date(now).toDateString()) return "Today";
-  if (d === new Date(now - DAY).toDateString()) return "Yesterday";
+  if (d === new Date(now).toDateString()) return t`Today`;
+  if (d === new Date(now - DAY).toDateString()) return t`Yesterday`;
   return new Intl.DateTimeFormat(undefined, { dateStyle: "full" }).format(at);
 }
 
 /** Minutes as people say them: "45 minutes", "8 hours", "2 days". */
 export function minutes(n: number): string {
-  if (n % 1440 === 0) return plural(n / 1440, "day");
-  if (n % 60 === 0) return plural(n / 60, "hour");
-  return plural(n, "minute");
+  if (n % 1440 === 0) return plural(n / 1440, { one: "# day", other: "# days" });
+  if (n % 60 === 0) return plural(n / 60, { one: "# hour", other: "# hours" });
+  return plural(n, { one: "# minute", other: "# minutes" });
 }
 
 /** How long until a moment: "in 40 s", "in 4 min", "in 2 h 5 min". */
 export function until(at: number, now: number): string {
   const s = Math.max(0, Math.ceil((at - now) / 1000));
-  if (s < 60) return `in ${s} s`;
+  if (s < 60) return t`in ${s} s`;
   const min = Math.round(s / 60);
-  if (min < 60) return `in ${min} min`;
+  if (min < 60) return t`in ${min} min`;
   const rest = min % 60;
-  return rest ? `in ${Math.floor(min / 60)} h ${rest} min` : `in ${Math.floor(min / 60)} h`;
+  return rest ? t`in ${Math.floor(min / 60)} h ${rest} min` : t`in ${Math.floor(min / 60)} h`;
 }
 
 /** How long ago, to the second while that matters: "just now", "3 s ago", "4 min ago". */
 export function secondsAgo(at: number, now: number): string {
   const s = Math.max(0, Math.floor((now - at) / 1000));
-  if (s < 1) return "just now";
+  if (s < 1) return t`just now`;
   if (s < 60) return `${s} s ago`;
   if (s < 3600) return `${Math.floor(s / 60)} min ago`;
   const h = Math.floor(s / 3600);

@@ -1,5 +1,6 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useEffect, useState } from "react";
-import { plural } from "@/format/text";
 import { IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
@@ -11,7 +12,7 @@ import { segments, type Tokens } from "./segments";
 const SHOWN = 40;
 
 /** Code in fixed width, coloured when the highlighter knows the language; a long one is cut until asked for. */
-export function CodeBlock({ language, text, label = "Code" }: { language: string; text: string; label?: string }) {
+export function CodeBlock({ language, text, label = t`Code` }: { language: string; text: string; label?: string }) {
   const [tokens, setTokens] = useState<readonly Tokens[]>([]);
   const [all, setAll] = useState(false);
   useEffect(() => {
@@ -49,7 +50,7 @@ export function CodeBlock({ language, text, label = "Code" }: { language: string
         ))}
       </pre>
       <IconButton
-        label={`Copy the ${label.toLowerCase()}`}
+        label={t`Copy the ${label.toLowerCase()}`}
         onClick={() => void copyText(text, `the ${label.toLowerCase()}`)}
         className="absolute! top-1 right-1 bg-bg2! opacity-0 group-focus-within/code:opacity-100 group-hover/code:opacity-100 pointer-coarse:opacity-100"
       >
@@ -61,7 +62,7 @@ export function CodeBlock({ language, text, label = "Code" }: { language: string
           onClick={() => setAll((v) => !v)}
           className="min-h-6 text-meta text-accent hover:underline"
         >
-          {all ? "Show less" : `Show ${plural(lines.length - SHOWN, "more line")}`}
+          {all ? t`Show less` : t`Show ${plural(lines.length - SHOWN, { one: "# more line", other: "# more lines" })}`}
         </button>
       )}
     </div>
@@ -79,7 +80,7 @@ export function DiffBlock({ diff, cut }: { diff: string; cut: boolean }) {
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
         role="region"
-        aria-label="Lines changed"
+        aria-label={t`Lines changed`}
         className="max-h-[32rem] overflow-auto rounded-sm border border-hairline py-1 font-mono text-code leading-[18px]"
       >
         {shown.map((line, i) => {
@@ -96,7 +97,7 @@ export function DiffBlock({ diff, cut }: { diff: string; cut: boolean }) {
             <div key={i} className={cx("flex", add && "bg-add-bg", del && "bg-del-bg")}>
               <span className={cx("w-5 shrink-0 text-center select-none", add && "text-add", del && "text-del")}>
                 <span aria-hidden>{add ? "+" : del ? "−" : ""}</span>
-                <span className="sr-only">{add ? "added " : del ? "removed " : ""}</span>
+                <span className="sr-only">{add ? t`added ` : del ? t`removed ` : ""}</span>
               </span>
               <span className="diff-line min-w-0 flex-1 pr-2">{add || del || sign === " " ? line.slice(1) : line}</span>
             </div>
@@ -109,10 +110,16 @@ export function DiffBlock({ diff, cut }: { diff: string; cut: boolean }) {
           onClick={() => setAll((v) => !v)}
           className="min-h-6 text-meta text-accent hover:underline"
         >
-          {all ? "Show less" : `Show ${plural(lines.length - 2 * SHOWN, "more line")}`}
+          {all
+            ? t`Show less`
+            : t`Show ${plural(lines.length - 2 * SHOWN, { one: "# more line", other: "# more lines" })}`}
         </button>
       )}
-      {cut && <p className="text-meta text-fg3">Truncated: only the beginning was saved.</p>}
+      {cut && (
+        <p className="text-meta text-fg3">
+          <Trans>Truncated: only the beginning was saved.</Trans>
+        </p>
+      )}
     </div>
   );
 }

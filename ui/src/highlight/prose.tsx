@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { memo, type ReactNode, useContext } from "react";
 import { visible } from "@/format/text";
 import { LinkOpener } from "@/state/links";
@@ -43,7 +44,7 @@ function One({ block: b, growing }: { block: Block; growing: boolean }) {
     case "list": {
       const items = b.items.map((item, i) => (
         <li key={i}>
-          {item.done !== undefined && <span className="text-fg2">{item.done ? "[done] " : "[open] "}</span>}
+          {item.done !== undefined && <span className="text-fg2">{item.done ? t`[done] ` : t`[open] `}</span>}
           {blocks(item.blocks, growing)}
         </li>
       ));
@@ -58,7 +59,7 @@ function One({ block: b, growing }: { block: Block; growing: boolean }) {
     case "table":
       return (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
-        <div className="max-w-full overflow-x-auto" tabIndex={0} role="region" aria-label="Table">
+        <div className="max-w-full overflow-x-auto" tabIndex={0} role="region" aria-label={t`Table`}>
           <table className="border-collapse">
             <thead>
               <tr>

@@ -1,18 +1,28 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { BASE, type Session } from "@/api/client";
 import { Button } from "@/kit/button";
 import { Menu, MenuItem, MenuLabel } from "@/kit/menu";
 
 const FORMATS = [
-  { format: "asciicast", label: "Asciicast", about: "with timing and sizes, for asciinema" },
-  { format: "text", label: "Plain text", about: "the lines as shown" },
-  { format: "raw", label: "Raw bytes", about: "with every escape sequence" },
+  { format: "asciicast", label: "Asciicast", about: t`with timing and sizes, for asciinema` },
+  { format: "text", label: t`Plain text`, about: t`the lines as shown` },
+  { format: "raw", label: t`Raw bytes`, about: t`with every escape sequence` },
 ] as const;
 
 /** Saves what a session printed as a file. */
 export function ExportMenu({ session }: { session: Session }) {
   return (
-    <Menu trigger={<Button>Export</Button>}>
-      <MenuLabel>Download the terminal output</MenuLabel>
+    <Menu
+      trigger={
+        <Button>
+          <Trans>Export</Trans>
+        </Button>
+      }
+    >
+      <MenuLabel>
+        <Trans>Download the terminal output</Trans>
+      </MenuLabel>
       {FORMATS.map((f) => (
         <MenuItem
           key={f.format}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import type { Session } from "@/api/client";
@@ -8,13 +10,13 @@ import { cx } from "@/kit/cx";
 import { stamp } from "./recording";
 
 const WORDS: Record<Moment["kind"], { word: string; sign: string; color: string }> = {
-  prompt: { word: "Prompt", sign: "›", color: "text-accent" },
-  question: { word: "Question", sign: "?", color: "text-needs" },
-  answer: { word: "Answer", sign: "✓", color: "text-fg2" },
-  interrupt: { word: "Interrupt", sign: "■", color: "text-failed" },
-  state: { word: "Needed attention", sign: "◆", color: "text-needs" },
-  files: { word: "Files", sign: "±", color: "text-merged" },
-  commit: { word: "Commit", sign: "●", color: "text-merged" },
+  prompt: { word: t`Prompt`, sign: "›", color: "text-accent" },
+  question: { word: t`Question`, sign: "?", color: "text-needs" },
+  answer: { word: t`Answer`, sign: "✓", color: "text-fg2" },
+  interrupt: { word: t`Interrupt`, sign: "■", color: "text-failed" },
+  state: { word: t`Needed attention`, sign: "◆", color: "text-needs" },
+  files: { word: t`Files`, sign: "±", color: "text-merged" },
+  commit: { word: t`Commit`, sign: "●", color: "text-merged" },
 };
 
 interface Props {
@@ -36,7 +38,7 @@ export function Moments({ moments, at, from, onGo }: Props) {
   return (
     <ol
       ref={list}
-      aria-label="Moments of the session"
+      aria-label={t`Moments of the session`}
       className="w-72 shrink-0 overflow-y-auto border-l border-hairline bg-bg1 py-1 @max-5xl:max-h-40 @max-5xl:w-full @max-5xl:border-t @max-5xl:border-l-0"
     >
       {moments.map((m) => {
@@ -72,7 +74,7 @@ export function Moments({ moments, at, from, onGo }: Props) {
                 })}
                 className="ml-20 flex min-h-6 items-center truncate px-3 text-meta text-accent -outline-offset-2 hover:underline pointer-coarse:min-h-11"
               >
-                Show in Changes
+                <Trans>Show in Changes</Trans>
               </Link>
             )}
           </li>

@@ -1,8 +1,9 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import type { Session } from "@/api/client";
 import { type Moment, momentsQuery } from "@/api/history";
-import { plural } from "@/format/text";
 import { exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { cx } from "@/kit/cx";
@@ -97,7 +98,7 @@ function Screen({ session, offset, moment, replay }: Props & { replay: Replay })
     return (
       <Failure
         className="m-4"
-        what="The replay could not be loaded."
+        what={t`The replay could not be loaded.`}
         error={v.error}
         retry={() => void replay.load(offset)}
       />
@@ -105,7 +106,7 @@ function Screen({ session, offset, moment, replay }: Props & { replay: Replay })
   return (
     <section
       ref={box}
-      aria-label={`Replay of ${session.agent_name}`}
+      aria-label={t`Replay of ${session.agent_name}`}
       className="flex h-full min-h-0 flex-col bg-bg0 outline-none"
       // biome-ignore lint/a11y/noNoninteractiveTabindex: the player takes the focus so that its keys work
       tabIndex={0}
@@ -124,7 +125,7 @@ function Screen({ session, offset, moment, replay }: Props & { replay: Replay })
               role="status"
               className="late absolute top-2 right-4 rounded-md bg-bg3 px-2.5 py-1 text-meta shadow-float"
             >
-              Seeking…
+              <Trans>Seeking…</Trans>
             </p>
           )}
         </div>
@@ -135,7 +136,7 @@ function Screen({ session, offset, moment, replay }: Props & { replay: Replay })
       {v.error !== undefined && (
         <Failure
           className="m-3"
-          what="The replay stopped: output could not be read."
+          what={t`The replay stopped: output could not be read.`}
           error={v.error}
           retry={() => void replay.seek(v.at)}
         />
@@ -174,8 +175,8 @@ function Controls({ replay, v, running, moments, list, onList }: ControlsProps) 
         <Activity v={v} moments={moments} />
         <input
           type="range"
-          aria-label="Moment of the replay"
-          aria-valuetext={`${stamp(v.at - v.from)} of ${stamp(length)}, ${exact(v.at)}`}
+          aria-label={t`Moment of the replay`}
+          aria-valuetext={t`${stamp(v.at - v.from)} of ${stamp(length)}, ${exact(v.at)}`}
           min={0}
           max={length}
           step={Math.max(1, Math.round(length / 1000))}
@@ -187,14 +188,21 @@ function Controls({ replay, v, running, moments, list, onList }: ControlsProps) 
       </div>
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1.5">
         <Button look="primary" onClick={() => replay.toggle()} disabled={v.phase !== "ready"} className="min-w-20">
-          {v.playing ? "Pause" : "Play"}
+          {v.playing ? t`Pause` : t`Play`}
         </Button>
         <span className="text-meta tabular-nums whitespace-nowrap text-fg2" title={exact(v.at)}>
-          {stamp(v.at - v.from)} <span className="text-fg3">of {stamp(length)}</span>
-          {running && <span className="text-fg3">, running</span>}
+          {stamp(v.at - v.from)}{" "}
+          <span className="text-fg3">
+            <Trans>of {stamp(length)}</Trans>
+          </span>
+          {running && (
+            <span className="text-fg3">
+              <Trans>, running</Trans>
+            </span>
+          )}
         </span>
         <label className="flex items-center gap-1.5 text-meta text-fg2">
-          Speed
+          <Trans>Speed</Trans>
           <select
             value={v.speed}
             onChange={(e) => replay.setSpeed(Number(e.target.value))}
@@ -209,7 +217,7 @@ function Controls({ replay, v, running, moments, list, onList }: ControlsProps) 
         </label>
         <label className="flex min-h-6 items-center gap-1.5 text-meta text-fg2">
           <input type="checkbox" checked={v.skip} onChange={(e) => replay.setSkip(e.target.checked)} />
-          Skip silences
+          <Trans>Skip silences</Trans>
         </label>
         <span className="ml-auto flex items-center gap-3 text-meta text-fg3">
           <span className="tabular-nums @max-3xl:hidden">
@@ -217,14 +225,16 @@ function Controls({ replay, v, running, moments, list, onList }: ControlsProps) 
           </span>
           {onList && (
             <button type="button" onClick={onList} aria-expanded={list} className="min-h-6 text-accent hover:underline">
-              {list ? "Hide" : "Show"} {plural(moments.length, "moment")}
+              {list ? t`Hide` : t`Show`} {plural(moments.length, { one: "# moment", other: "# moments" })}
             </button>
           )}
         </span>
       </div>
       <p className="mt-1 text-meta text-fg3 @max-3xl:hidden pointer-coarse:hidden">
-        Space plays or pauses. Arrows seek 5 s (with Shift 30 s). n and p go to the next and previous moment, &lt; and
-        &gt; change the speed, s skips silences.
+        <Trans>
+          Space plays or pauses. Arrows seek 5 s (with Shift 30 s). n and p go to the next and previous moment, &lt; and
+          &gt; change the speed, s skips silences.
+        </Trans>
       </p>
     </div>
   );

@@ -1,8 +1,10 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { Schemas } from "@/api/client";
 import { teamStorageQuery } from "@/api/history";
-import { bytes, plural } from "@/format/text";
+import { bytes } from "@/format/text";
 import { Failure, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
 
@@ -13,25 +15,27 @@ export default function Storage() {
   return (
     <section aria-labelledby="storage">
       <h2 id="storage" className="mb-1 text-title font-semibold">
-        Terminal history
+        <Trans>Terminal history</Trans>
       </h2>
       {storage.isPending ? (
-        <Skeleton rows={3} label="Loading the storage use" />
+        <Skeleton rows={3} label={t`Loading the storage use`} />
       ) : storage.isError && !storage.data ? (
         <Failure
-          what="The storage use could not be loaded."
+          what={t`The storage use could not be loaded.`}
           error={storage.error}
           retry={() => void storage.refetch()}
         />
       ) : (
         <>
           <p className="text-fg2">
-            {bytes(storage.data.bytes)} on disk for {bytes(storage.data.printed)} of output.{" "}
-            {capsInWords(storage.data.caps)}
+            <Trans>
+              {bytes(storage.data.bytes)} on disk for {bytes(storage.data.printed)} of output.{" "}
+              {capsInWords(storage.data.caps)}
+            </Trans>
           </p>
           {storage.data.caps.max_team_bytes > 0 && (
             <progress
-              aria-label="Storage in use"
+              aria-label={t`Storage in use`}
               max={storage.data.caps.max_team_bytes}
               value={Math.min(storage.data.bytes, storage.data.caps.max_team_bytes)}
               className="mt-1 h-2 w-full max-w-md"
@@ -49,8 +53,14 @@ export default function Storage() {
                   >
                     {w.name}
                   </Link>
-                  {w.deleted && <span className="text-meta text-fg3">in the trash</span>}
-                  <span className="text-meta text-fg3">{plural(w.sessions, "session")}</span>
+                  {w.deleted && (
+                    <span className="text-meta text-fg3">
+                      <Trans>in the trash</Trans>
+                    </span>
+                  )}
+                  <span className="text-meta text-fg3">
+                    {plural(w.sessions, { one: "# session", other: "# sessions" })}
+                  </span>
                   <span className="w-20 text-right tabular-nums">{bytes(w.bytes)}</span>
                 </li>
               ))}
@@ -65,9 +75,11 @@ export default function Storage() {
 /** The caps of the history, which an operator sets. */
 export function capsInWords(c: Schemas["StorageCaps"]): string {
   const caps = [
-    c.max_session_bytes > 0 && `${bytes(c.max_session_bytes)} a session`,
-    c.max_team_bytes > 0 && `${bytes(c.max_team_bytes)} for the team`,
-    c.keep_days > 0 && `${plural(c.keep_days, "day")} after a session's end`,
+    c.max_session_bytes > 0 && t`${bytes(c.max_session_bytes)} a session`,
+    c.max_team_bytes > 0 && t`${bytes(c.max_team_bytes)} for the team`,
+    c.keep_days > 0 && t`${plural(c.keep_days, { one: "# day", other: "# days" })} after a session's end`,
   ].filter(Boolean);
-  return caps.length > 0 ? `Limits: ${caps.join(", ")}. The oldest output is deleted first.` : "No output is deleted.";
+  return caps.length > 0
+    ? t`Limits: ${caps.join(", ")}. The oldest output is deleted first.`
+    : t`No output is deleted.`;
 }

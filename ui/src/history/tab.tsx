@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
@@ -32,18 +34,22 @@ export default function HistoryTab({ workspace: w }: { workspace: Workspace }) {
   const all = [...(sessions.data ?? [])].sort((a, b) => b.started_at - a.started_at);
   const shown =
     all.find((s) => s.id === search.session) ?? (search.when === undefined ? undefined : running(all, search.when));
-  if (sessions.isPending) return <Skeleton rows={5} label="Loading the sessions" />;
+  if (sessions.isPending) return <Skeleton rows={5} label={t`Loading the sessions`} />;
   if (sessions.isError && !sessions.data)
     return (
       <Failure
         className="m-4"
-        what="The sessions could not be loaded."
+        what={t`The sessions could not be loaded.`}
         error={sessions.error}
         retry={() => void sessions.refetch()}
       />
     );
   if (all.length === 0)
-    return <Empty title="No output yet">The output of agents and shells appears here, to search and replay.</Empty>;
+    return (
+      <Empty title={t`No output yet`}>
+        <Trans>The output of agents and shells appears here, to search and replay.</Trans>
+      </Empty>
+    );
   return (
     <div className="flex h-full min-h-0">
       {!(phone && shown) && <Finder workspace={w} sessions={all} shown={shown} />}
@@ -54,7 +60,7 @@ export default function HistoryTab({ workspace: w }: { workspace: Workspace }) {
               <Link
                 to="."
                 search={(s) => ({ ...s, session: undefined, at: undefined, when: undefined })}
-                aria-label="Back to the list"
+                aria-label={t`Back to the list`}
               >
                 <Icon name="arrowLeft" />
               </Link>
@@ -75,7 +81,7 @@ export default function HistoryTab({ workspace: w }: { workspace: Workspace }) {
               })}
               className="text-meta text-accent hover:underline @max-3xl:hidden"
             >
-              {hasEnded(shown) ? "Last screen" : "Live terminal"}
+              {hasEnded(shown) ? t`Last screen` : t`Live terminal`}
             </Link>
             <ExportMenu session={shown} />
           </div>
@@ -84,7 +90,11 @@ export default function HistoryTab({ workspace: w }: { workspace: Workspace }) {
           </div>
         </div>
       ) : (
-        !phone && <Empty title="Choose a session to play">Or search and select a result.</Empty>
+        !phone && (
+          <Empty title={t`Choose a session to play`}>
+            <Trans>Or search and select a result.</Trans>
+          </Empty>
+        )
       )}
     </div>
   );
@@ -124,8 +134,8 @@ function Finder({ workspace: w, sessions, shown }: FinderProps) {
       <search className="flex flex-wrap items-center gap-1 border-b border-hairline p-2">
         <input
           type="search"
-          aria-label="Search the output of all sessions"
-          placeholder="Search all output"
+          aria-label={t`Search the output of all sessions`}
+          placeholder={t`Search all output`}
           value={text}
           maxLength={1000}
           spellCheck={false}
@@ -134,24 +144,26 @@ function Finder({ workspace: w, sessions, shown }: FinderProps) {
           onChange={(e) => setText(e.target.value)}
           className={cx(inputClass, "flex-1")}
         />
-        <IconButton label="Match case" aria-pressed={caseSensitive} onClick={() => setCase((v) => !v)}>
+        <IconButton label={t`Match case`} aria-pressed={caseSensitive} onClick={() => setCase((v) => !v)}>
           <span aria-hidden className="text-micro">
-            Aa
+            <Trans>Aa</Trans>
           </span>
         </IconButton>
-        <IconButton label="Regular expression" aria-pressed={regex} onClick={() => setRegex((v) => !v)}>
+        <IconButton label={t`Regular expression`} aria-pressed={regex} onClick={() => setRegex((v) => !v)}>
           <span aria-hidden className="font-mono text-micro">
             .*
           </span>
         </IconButton>
         {q && agents.size > 1 && (
           <select
-            aria-label="Filter by agent"
+            aria-label={t`Filter by agent`}
             value={agent}
             onChange={(e) => setAgent(e.target.value)}
             className={cx(inputClass, "basis-full")}
           >
-            <option value="">All agents</option>
+            <option value="">
+              <Trans>All agents</Trans>
+            </option>
             {[...agents].map(([id, name]) => (
               <option key={id} value={id}>
                 {name}
@@ -177,7 +189,7 @@ function Finder({ workspace: w, sessions, shown }: FinderProps) {
 function SessionList({ sessions, shown }: { sessions: Session[]; shown: Session | undefined }) {
   const now = useNow();
   return (
-    <ol aria-label="Sessions" className="divide-y divide-hairline border-b border-hairline">
+    <ol aria-label={t`Sessions`} className="divide-y divide-hairline border-b border-hairline">
       {sessions.map((s) => {
         const mark = sessionMark(s);
         return (
@@ -216,7 +228,10 @@ function StorageLine({ workspace: w }: { workspace: Workspace }) {
   if (!storage.data) return null;
   return (
     <p className="px-3 py-2 text-meta text-fg3">
-      {bytes(storage.data.bytes)} on disk for {bytes(storage.data.printed)} of output. {capsInWords(storage.data.caps)}
+      <Trans>
+        {bytes(storage.data.bytes)} on disk for {bytes(storage.data.printed)} of output.{" "}
+        {capsInWords(storage.data.caps)}
+      </Trans>
     </p>
   );
 }

@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import { visible } from "@/format/text";
 import { ago, exact } from "@/format/time";
@@ -67,22 +68,29 @@ export function InboxCard({ item: i, now, selected, keys, onSelect, onOpen, mark
       <div className="-ml-2.5 flex flex-wrap items-center gap-x-1 pointer-coarse:ml-0 pointer-coarse:gap-2">
         <Button look="quiet" onClick={onOpen} keys={keys ? "enter" : undefined}>
           <span>
-            Open<span className="sr-only"> {i.workspace_name}</span>
+            <Trans>Open</Trans>
+            <span className="sr-only"> {i.workspace_name}</span>
           </span>
         </Button>
         <Button look="quiet" onClick={() => marks.snooze(i, "hour")} keys={keys ? "s" : undefined}>
           <span>
-            Snooze 1 h<span className="sr-only">, {i.workspace_name}</span>
+            <Trans>Snooze 1 h</Trans>
+            <span className="sr-only">, {i.workspace_name}</span>
           </span>
         </Button>
         <Button look="quiet" onClick={() => marks.snooze(i, "tomorrow")} keys={keys ? "t" : undefined}>
           <span>
-            Tomorrow<span className="sr-only">, {i.workspace_name}</span>
+            <Trans>Tomorrow</Trans>
+            <span className="sr-only">, {i.workspace_name}</span>
           </span>
         </Button>
         <Button look="quiet" onClick={() => marks.finish(i)} keys={keys ? "x" : undefined}>
           <span>
-            Done<span className="sr-only"> with {i.workspace_name}</span>
+            <Trans>Done</Trans>
+            <span className="sr-only">
+              {" "}
+              <Trans>with {i.workspace_name}</Trans>
+            </span>
           </span>
         </Button>
       </div>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { plansToChoose } from "@/costs/choose-plan";
@@ -18,18 +20,21 @@ export function ChoosePlan() {
   const plans = useQuery({ ...plansQuery(), enabled: ask, retry: false });
   const choose = useDefaultPlan((list) => {
     const name = list.items.find((p) => p.id === list.default_plan)?.name ?? list.default_plan;
-    return `Teams have the plan ${name}. You can change it under Settings, Plans`;
+    return t`Teams have the plan ${name}. You can change it under Settings, Plans`;
   });
   const offers = ask ? plansToChoose(plans.data) : [];
   if (offers.length === 0) return null;
   return (
     <section aria-labelledby="choose-plan" className="mb-5 panel p-3">
       <h2 id="choose-plan" className="font-medium">
-        How much may people use?
+        <Trans>How much may people use?</Trans>
       </h2>
       <p className="mt-1 max-w-2xl text-fg2">
-        There are no quotas until you choose a plan. Every team without its own plan gets the one you choose. It limits
-        each person's hours in paid places and, once several teams share this server, in the server's sandboxes as well.
+        <Trans>
+          There are no quotas until you choose a plan. Every team without its own plan gets the one you choose. It
+          limits each person's hours in paid places and, once several teams share this server, in the server's sandboxes
+          as well.
+        </Trans>
       </p>
       <FormError error={choose.error} />
       <div className="mt-2 flex flex-wrap gap-2">
@@ -40,13 +45,13 @@ export function ChoosePlan() {
         ))}
         <Button
           look="quiet"
-          title="You can also choose in Settings, Plans"
+          title={t`You can also choose in Settings, Plans`}
           onClick={() => {
             remember(LATER, true);
             setLater(true);
           }}
         >
-          Later
+          <Trans>Later</Trans>
         </Button>
       </div>
     </section>

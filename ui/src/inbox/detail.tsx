@@ -1,5 +1,6 @@
+import { plural, t } from "@lingui/core/macro";
 import { useState } from "react";
-import { plural, visible } from "@/format/text";
+import { visible } from "@/format/text";
 import { cx } from "@/kit/cx";
 import { SHORT, type Words } from "./question";
 
@@ -15,7 +16,7 @@ export function DetailView({ words: detail, code }: { words: Words; code: boolea
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
         role="region"
-        aria-label="What it is about"
+        aria-label={t`What it is about`}
         className={cx(
           "mt-1 overflow-auto rounded-sm break-words whitespace-pre-wrap",
           code ? "bg-bg3 px-2 py-1 text-code leading-[18px]" : "font-sans text-fg2",
@@ -35,7 +36,11 @@ export function DetailView({ words: detail, code }: { words: Words; code: boolea
           onClick={() => setOpen(!open)}
           className="mt-0.5 block min-h-6 rounded-sm text-meta text-accent hover:underline pointer-coarse:min-h-8"
         >
-          {open ? "Show less" : more > 0 ? `Show ${plural(more, "more line")}` : "Show all of it"}
+          {open
+            ? t`Show less`
+            : more > 0
+              ? t`Show ${plural(more, { one: "# more line", other: "# more lines" })}`
+              : t`Show all of it`}
         </button>
       )}
     </>

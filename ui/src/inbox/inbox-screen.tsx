@@ -1,9 +1,10 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { workspacesQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
-import { plural } from "@/format/text";
 import { clock } from "@/format/time";
 import { perform, useAction } from "@/keys/keyboard";
 import { Button, buttonClass } from "@/kit/button";
@@ -28,7 +29,7 @@ export function InboxScreen({ empty }: { empty: ReactNode }) {
   const later = snoozed(list.data ?? [], now);
   const marks = useMarks(team.slug);
   const { selected, select, held, refOf } = useSelection(items);
-  useTitle("Inbox");
+  useTitle(t`Inbox`);
   const navigate = useNavigate();
   const open = (i: InboxItem) =>
     void navigate({
@@ -56,32 +57,38 @@ export function InboxScreen({ empty }: { empty: ReactNode }) {
 
   return (
     <Page
-      title="Inbox"
+      title={t`Inbox`}
       actions={
         <Link
           to="/$team/settings/{-$section}"
           params={{ team: team.slug, section: "notifications" }}
           className={buttonClass("quiet")}
         >
-          Notifications
+          <Trans>Notifications</Trans>
         </Link>
       }
     >
       <p role="status" className="sr-only">
-        {list.data ? `${plural(items.length, "thing")} ${items.length === 1 ? "needs" : "need"} you` : ""}
+        {list.data
+          ? t`${plural(items.length, { one: "# thing", other: "# things" })} ${items.length === 1 ? t`needs` : t`need`} you`
+          : ""}
       </p>
       <ChoosePlan />
       <InstanceBudget />
       {list.isError && list.data && (
         <div role="alert" className="mb-3 flex flex-wrap items-center gap-x-3 gap-y-1 rounded-md bg-bg3 px-3 py-1.5">
-          <span>As of {clock(list.dataUpdatedAt, now)}: the inbox could not be refreshed.</span>
-          <Button onClick={() => void list.refetch()}>Try again</Button>
+          <span>
+            <Trans>As of {clock(list.dataUpdatedAt, now)}: the inbox could not be refreshed.</Trans>
+          </span>
+          <Button onClick={() => void list.refetch()}>
+            <Trans>Try again</Trans>
+          </Button>
         </div>
       )}
       {list.isPending ? (
-        <Skeleton rows={6} label="Loading the inbox" />
+        <Skeleton rows={6} label={t`Loading the inbox`} />
       ) : list.isError && !list.data ? (
-        <Failure what="The inbox could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The inbox could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       ) : items.length === 0 ? (
         <Nothing empty={empty} />
       ) : (
@@ -122,7 +129,7 @@ export function InboxScreen({ empty }: { empty: ReactNode }) {
       {later.length > 0 && (
         <details className="mt-4">
           <summary className="min-h-6 cursor-pointer text-meta text-fg2 pointer-coarse:min-h-11">
-            Snoozed {later.length}
+            <Trans>Snoozed {later.length}</Trans>
           </summary>
           <ul className="mt-1 divide-y divide-hairline border-y border-hairline">
             {later.map((i) => (
@@ -130,11 +137,13 @@ export function InboxScreen({ empty }: { empty: ReactNode }) {
                 <span className="min-w-0 flex-1 basis-52">
                   <span className="block truncate">{i.workspace_name}</span>
                   <span className="block truncate text-meta text-fg3">
-                    {KINDS[i.kind].word}, back {clock(i.snoozed_until ?? now, now)}
+                    <Trans>
+                      {KINDS[i.kind].word}, back {clock(i.snoozed_until ?? now, now)}
+                    </Trans>
                   </span>
                 </span>
-                <Button onClick={() => marks.reopen(i)} aria-label={`Unsnooze ${i.workspace_name}`}>
-                  Unsnooze
+                <Button onClick={() => marks.reopen(i)} aria-label={t`Unsnooze ${i.workspace_name}`}>
+                  <Trans>Unsnooze</Trans>
                 </Button>
               </li>
             ))}
@@ -153,21 +162,22 @@ function Nothing({ empty }: { empty: ReactNode }) {
   const running = (workspaces.data ?? []).reduce((n, w) => n + w.agents.running, 0);
   return (
     <Empty
-      title="Nothing needs you."
+      title={t`Nothing needs you.`}
       action={
         <>
           {team.can("workspace.create") && (
             <Button look="primary" keys="c" onClick={() => perform("workspace.new")}>
-              New workspace
+              <Trans>New workspace</Trans>
             </Button>
           )}
           <Link to="/$team/w" params={{ team: team.slug }} className={buttonClass("plain")}>
-            Go to workspaces
+            <Trans>Go to workspaces</Trans>
           </Link>
         </>
       }
     >
-      {workspaces.data && (running > 0 ? `${plural(running, "agent")} running.` : "No agent is running.")}
+      {workspaces.data &&
+        (running > 0 ? t`${plural(running, { one: "# agent", other: "# agents" })} running.` : t`No agent is running.`)}
     </Empty>
   );
 }

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { keys } from "@/api/queries";
 import { useNow } from "@/format/now";
@@ -15,12 +16,12 @@ export const inboxQuery = (team: string) =>
 const ORDER = ["question", "failed", "stuck", "budget", "review", "finished"] as const;
 
 export const KINDS: Record<InboxItem["kind"], { mark: MarkKind; word: string }> = {
-  question: { mark: "needs", word: "Needs you" },
-  failed: { mark: "failed", word: "Failed" },
-  stuck: { mark: "needs", word: "Stuck" },
-  budget: { mark: "needs", word: "At its limit" },
-  review: { mark: "review", word: "Your review" },
-  finished: { mark: "review", word: "Finished" },
+  question: { mark: "needs", word: t`Needs you` },
+  failed: { mark: "failed", word: t`Failed` },
+  stuck: { mark: "needs", word: t`Stuck` },
+  budget: { mark: "needs", word: t`At its limit` },
+  review: { mark: "review", word: t`Your review` },
+  finished: { mark: "review", word: t`Finished` },
 };
 
 export const isSnoozed = (i: InboxItem, now: number): boolean => i.snoozed_until !== null && i.snoozed_until > now;

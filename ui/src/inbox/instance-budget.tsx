@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -27,8 +29,8 @@ export function InstanceBudget() {
     <section aria-labelledby="instance-budget" className="mb-5 panel p-3">
       <h2 id="instance-budget" className="font-medium">
         {notice.percent >= 100
-          ? "This server has used its budget for this month"
-          : `This server has used ${notice.percent}\u00a0% of its budget for this month`}
+          ? t`This server has used its budget for this month`
+          : t`This server has used ${notice.percent}\u00a0% of its budget for this month`}
       </h2>
       <p className="mt-1 max-w-2xl text-fg2">{notice.text}</p>
       <div className="mt-2 flex flex-wrap gap-2">
@@ -38,7 +40,7 @@ export function InstanceBudget() {
           hash="instance-places"
           className={buttonClass("plain")}
         >
-          Change the budget
+          <Trans>Change the budget</Trans>
         </Link>
         <Button
           look="quiet"
@@ -47,7 +49,7 @@ export function InstanceBudget() {
             setDismissed(notice.id);
           }}
         >
-          Dismiss
+          <Trans>Dismiss</Trans>
         </Button>
       </div>
     </section>

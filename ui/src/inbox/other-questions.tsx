@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import type { Session } from "@/api/client";
 import { visible } from "@/format/text";
@@ -17,7 +19,7 @@ export default function AskingElsewhere({
   if (asking.length === 0) return null;
   return (
     <nav
-      aria-label="Other sessions with questions"
+      aria-label={t`Other sessions with questions`}
       // On a phone the strip of sessions, which has their marks, stands right below: no room for both.
       className={cx("flex flex-wrap gap-2 border-b border-hairline bg-bg1 px-4 py-1.5", shown && "max-md:hidden")}
     >
@@ -30,7 +32,10 @@ export default function AskingElsewhere({
         >
           <Shape kind="needs" />
           <span className="truncate">
-            <span className="text-fg2">{visible(s.agent_name)} asks:</span> {questionOf(s)?.title}
+            <span className="text-fg2">
+              <Trans>{visible(s.agent_name)} asks:</Trans>
+            </span>{" "}
+            {questionOf(s)?.title}
           </span>
         </Link>
       ))}

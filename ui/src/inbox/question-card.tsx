@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { type ReactNode, Suspense, useId, useState } from "react";
 import { visible } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
@@ -47,7 +49,7 @@ export function QuestionCard({ question: q, team, agent, via, keys, may, onDone,
   useAction("answer.deny", () => choose(optionFor(q, "d")), on && optionFor(q, "d") !== undefined);
   useAction("answer.option", (key) => choose(optionFor(q, key)), on && options.length > 0);
 
-  const busy = (o: QuestionOption) => sending?.option_id === o.id && "Sending";
+  const busy = (o: QuestionOption) => sending?.option_id === o.id && t`Sending`;
   return (
     <section aria-labelledby={title} className="@container min-w-0">
       {head}
@@ -56,7 +58,9 @@ export function QuestionCard({ question: q, team, agent, via, keys, may, onDone,
           <p id={title} className="flex items-baseline gap-2">
             <Shape kind="needs" className="translate-y-px" />
             <span className="min-w-0 break-words">
-              <span className="text-fg2">{visible(agent)} asks:</span>{" "}
+              <span className="text-fg2">
+                <Trans>{visible(agent)} asks:</Trans>
+              </span>{" "}
               <span className="font-medium">
                 {words.before}
                 {words.code && (
@@ -114,16 +118,20 @@ export function QuestionCard({ question: q, team, agent, via, keys, may, onDone,
           look="primary"
           className="mt-2 mr-3 pointer-coarse:mr-0 pointer-coarse:h-11 pointer-coarse:w-full"
           disabled={off || picked.length === 0}
-          busy={sending?.option_ids && "Sending"}
+          busy={sending?.option_ids && t`Sending`}
           onClick={() => answer({ option_ids: options.filter((o) => picked.includes(o.id)).map((o) => o.id) })}
         >
-          {picked.length > 0 ? `Send ${picked.length} chosen` : "Send"}
+          {picked.length > 0 ? t`Send ${picked.length} chosen` : t`Send`}
         </Button>
       )}
       {may && (q.free_text || q.kind === "text") && (
         <InWords question={q} off={locked} busy={sending?.text !== undefined} send={answer} />
       )}
-      {!may && <p className="mt-1 text-meta text-fg3">Only members who may answer agents can answer.</p>}
+      {!may && (
+        <p className="mt-1 text-meta text-fg3">
+          <Trans>Only members who may answer agents can answer.</Trans>
+        </p>
+      )}
       {failed && (
         <p role="alert" className="mt-1.5 break-words text-failed">
           {failed.title}. {failed.text}
@@ -155,7 +163,13 @@ function Options({ question: q, options, picked, off, keys, sending, choose }: O
               <span className="block break-words">{o.label}</span>
               {o.description && <span className="block text-meta break-words text-fg2">{o.description}</span>}
             </span>
-            {sending === o.id ? <span className="text-meta text-fg2">Sending…</span> : key && <Kbd keys={key} />}
+            {sending === o.id ? (
+              <span className="text-meta text-fg2">
+                <Trans>Sending…</Trans>
+              </span>
+            ) : (
+              key && <Kbd keys={key} />
+            )}
           </>
         );
         const look =
@@ -198,7 +212,7 @@ function InWords({ question: q, off, busy, send }: InWordsProps) {
   const folded = q.kind !== "text";
   const [open, setOpen] = useState(!folded);
   const [text, setText] = useState("");
-  const label = deny ? "Why not, and what to do instead" : q.kind === "text" ? "Your answer" : "Another answer";
+  const label = deny ? t`Why not, and what to do instead` : q.kind === "text" ? t`Your answer` : t`Another answer`;
   if (!open)
     return (
       <button
@@ -206,7 +220,7 @@ function InWords({ question: q, off, busy, send }: InWordsProps) {
         onClick={() => setOpen(true)}
         className="mt-1 min-h-6 rounded-sm text-meta text-accent hover:underline pointer-coarse:min-h-8"
       >
-        {deny ? "Deny with a reason…" : "Answer in other words…"}
+        {deny ? t`Deny with a reason…` : t`Answer in other words…`}
       </button>
     );
   const go = () => {
@@ -249,14 +263,14 @@ function InWords({ question: q, off, busy, send }: InWordsProps) {
         type="submit"
         look={deny ? "plain" : "primary"}
         disabled={off || !text.trim()}
-        busy={busy && "Sending"}
+        busy={busy && t`Sending`}
         className="pointer-coarse:h-11"
       >
-        {deny ? "Deny" : "Send"}
+        {deny ? t`Deny` : t`Send`}
       </Button>
       {folded && (
         <Button look="quiet" className="pointer-coarse:h-11" onClick={() => setOpen(false)}>
-          Cancel
+          <Trans>Cancel</Trans>
         </Button>
       )}
     </form>

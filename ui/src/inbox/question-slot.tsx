@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useEffect, useRef, useState } from "react";
 import type { Session } from "@/api/client";
 import { useAction } from "@/keys/keyboard";
@@ -37,7 +39,7 @@ export default function QuestionSlot({ session: s, via, keys = true, className }
   return (
     <div ref={slot} data-keys="question">
       <p role="status" className="sr-only">
-        {q ? `${s.agent_name} asks: ${q.title}` : ""}
+        {q ? t`${s.agent_name} asks: ${q.title}` : ""}
       </p>
       {q ? (
         <div className={className} data-question={q.id}>
@@ -52,7 +54,7 @@ export default function QuestionSlot({ session: s, via, keys = true, className }
           />
           {via === "workspace" && (
             <p className="from-terminal absolute right-4 bottom-2.5 text-meta text-fg3 max-md:hidden pointer-coarse:hidden">
-              <Kbd keys="ctrl+shift+a" /> answer by key
+              <Kbd keys="ctrl+shift+a" /> <Trans>answer by key</Trans>
             </p>
           )}
         </div>

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { ApiError, tell } from "@/api/problem";
 import type { Question, QuestionOption } from "./api";
 
@@ -81,19 +82,19 @@ export interface Refusal {
 
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof ApiError && error.code === "already_answered") {
-    return { over: true, title: "Already answered", text: error.message };
+    return { over: true, title: t`Already answered`, text: error.message };
   }
   if (error instanceof ApiError && (error.code === "question_gone" || error.status === 404 || error.status === 410)) {
-    return { over: true, title: "The question is no longer open", text: error.message };
+    return { over: true, title: t`The question is no longer open`, text: error.message };
   }
-  return { over: false, title: "The answer was not delivered", text: tell(error).message };
+  return { over: false, title: t`The answer was not delivered`, text: tell(error).message };
 }
 
 /** How a question ended that this user did not answer; undefined while it is open. */
 export function endingOf(q: Question): string | undefined {
   if (q.state === "open") return undefined;
-  if (q.state === "withdrawn") return "The agent continued without an answer.";
-  const who = q.answered_by_name || (q.via === "terminal" ? "somebody in the terminal" : "somebody");
-  const where = q.answered_by_name && q.via === "terminal" ? " in the terminal" : "";
-  return `Answered by ${who}${where}${q.answer ? `: ${q.answer}` : ""}`;
+  if (q.state === "withdrawn") return t`The agent continued without an answer.`;
+  const who = q.answered_by_name || (q.via === "terminal" ? t`somebody in the terminal` : "somebody");
+  const where = q.answered_by_name && q.via === "terminal" ? t` in the terminal` : "";
+  return t`Answered by ${who}${where}${q.answer ? `: ${q.answer}` : ""}`;
 }

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQueryClient } from "@tanstack/react-query";
 import { keys } from "@/api/queries";
 import { clock } from "@/format/time";
@@ -34,7 +35,7 @@ export function useMarks(team: string): Marks {
     void change(
       (list) => list.map((x) => (x.id === i.id ? { ...x, snoozed_until: null } : x)),
       () => reopen(i.id),
-      "The item could not be restored",
+      t`The item could not be restored`,
     );
   return {
     snooze: (i, how) => {
@@ -42,15 +43,15 @@ export function useMarks(team: string): Marks {
       void change(
         (list) => list.map((x) => (x.id === i.id ? { ...x, snoozed_until: until } : x)),
         () => snooze(i.id, until),
-        "The item was not snoozed",
+        t`The item was not snoozed`,
       ).then(
         (ok) =>
           ok &&
           toast({
-            title: `Snoozed until ${clock(until, Date.now())}`,
+            title: t`Snoozed until ${clock(until, Date.now())}`,
             text: i.workspace_name,
             lasts: 10_000,
-            actions: [{ label: "Undo", run: () => back(i) }],
+            actions: [{ label: t`Undo`, run: () => back(i) }],
           }),
       );
     },
@@ -58,15 +59,15 @@ export function useMarks(team: string): Marks {
       void change(
         (list) => list.filter((x) => x.id !== i.id),
         () => finish(i.id),
-        "The item could not be removed from the inbox",
+        t`The item could not be removed from the inbox`,
       ).then(
         (ok) =>
           ok &&
           toast({
-            title: "Removed from your inbox",
+            title: t`Removed from your inbox`,
             text: i.workspace_name,
             lasts: 10_000,
-            actions: [{ label: "Undo", run: () => back(i) }],
+            actions: [{ label: t`Undo`, run: () => back(i) }],
           }),
       );
     },

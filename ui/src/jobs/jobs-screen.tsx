@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -18,19 +20,19 @@ import { useTitle } from "@/state/use-title";
 type Job = Schemas["Job"];
 
 const STATUS: Record<Job["status"], { mark: MarkKind; word: string }> = {
-  queued: { mark: "setup", word: "Queued" },
-  running: { mark: "running", word: "Running" },
-  completed: { mark: "done", word: "Completed" },
-  failed: { mark: "failed", word: "Failed" },
-  timeout: { mark: "failed", word: "Timed out" },
-  cancelled: { mark: "stopped", word: "Cancelled" },
+  queued: { mark: "setup", word: t`Queued` },
+  running: { mark: "running", word: t`Running` },
+  completed: { mark: "done", word: t`Completed` },
+  failed: { mark: "failed", word: t`Failed` },
+  timeout: { mark: "failed", word: t`Timed out` },
+  cancelled: { mark: "stopped", word: t`Cancelled` },
 };
 
 const jobsKey = (team: string) => ["team", team, "jobs"] as const;
 
 /** Work that scripts asked for: what it came to, what it cost and what it left. */
 export function JobsScreen() {
-  useTitle("Jobs");
+  useTitle(t`Jobs`);
   const team = useTeam();
   const list = useInfiniteQuery({
     queryKey: jobsKey(team.slug),
@@ -45,24 +47,26 @@ export function JobsScreen() {
   });
   const all = list.data?.pages.flatMap((p) => p.items) ?? [];
   return (
-    <Page title="Jobs" about="Work that scripts ask agents for: a prompt in, an answer and files out.">
+    <Page title={t`Jobs`} about={t`Work that scripts ask agents for: a prompt in, an answer and files out.`}>
       {list.isPending ? (
-        <Skeleton rows={5} label="Loading the jobs" />
+        <Skeleton rows={5} label={t`Loading the jobs`} />
       ) : list.isError && !list.data ? (
-        <Failure what="The jobs could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The jobs could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       ) : all.length === 0 ? (
-        <Empty title="No job yet">
-          <p>A script asks for one with an API token, which Settings has under API tokens:</p>
+        <Empty title={t`No job yet`}>
+          <p>
+            <Trans>A script asks for one with an API token, which Settings has under API tokens:</Trans>
+          </p>
           <div className="mt-2 text-left">
             <CopyLine
-              label="the command"
+              label={t`the command`}
               text={`curl -X POST ${location.origin}/api/v1/teams/${team.slug}/jobs -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" -d '{"agent": "claude-code", "prompt": "Write a haiku."}'`}
             />
           </div>
         </Empty>
       ) : (
         <>
-          <ul aria-label="Jobs" className="divide-y divide-hairline border-y border-hairline">
+          <ul aria-label={t`Jobs`} className="divide-y divide-hairline border-y border-hairline">
             {all.map((j) => (
               <Row key={j.id} job={j} />
             ))}
@@ -70,10 +74,10 @@ export function JobsScreen() {
           {list.hasNextPage && (
             <Button
               className="mt-3"
-              busy={list.isFetchingNextPage && "Loading"}
+              busy={list.isFetchingNextPage && t`Loading`}
               onClick={() => void list.fetchNextPage()}
             >
-              Older jobs
+              <Trans>Older jobs</Trans>
             </Button>
           )}
         </>
@@ -92,18 +96,18 @@ function Row({ job: j }: { job: Job }) {
   const cancel = useAction({
     act: () => data(api.POST("/jobs/{id}/cancel", { params: { path: { id: j.id } } })),
     refresh: [jobsKey(team.slug)],
-    failed: "The job was not cancelled",
+    failed: t`The job was not cancelled`,
   });
   const remove = useAction({
     act: () => data(api.DELETE("/jobs/{id}", { params: { path: { id: j.id } } })),
     confirm: {
-      title: "Delete this job?",
-      body: over ? "Its artifacts are deleted, too." : "It is cancelled first, and its artifacts are deleted.",
-      action: "Delete",
+      title: t`Delete this job?`,
+      body: over ? t`Its artifacts are deleted, too.` : t`It is cancelled first, and its artifacts are deleted.`,
+      action: t`Delete`,
       danger: true,
     },
     refresh: [jobsKey(team.slug)],
-    failed: "The job was not deleted",
+    failed: t`The job was not deleted`,
   });
   return (
     <li className="px-2 py-2">
@@ -118,29 +122,36 @@ function Row({ job: j }: { job: Job }) {
           {(j.error || j.reason) && <p className="text-meta break-words text-fg3">{j.error || j.reason}</p>}
           <p className="text-meta break-words text-fg3">
             {j.agent}
-            {j.model && ` · ${j.model}`} · <span title={exact(j.created_at)}>asked {ago(j.created_at, now)}</span>
-            {j.started_at && j.ended_at && ` · took ${duration(j.ended_at - j.started_at)}`}
+            {j.model && ` · ${j.model}`} ·{" "}
+            <span title={exact(j.created_at)}>
+              <Trans>asked {ago(j.created_at, now)}</Trans>
+            </span>
+            {j.started_at && j.ended_at && t` · took ${duration(j.ended_at - j.started_at)}`}
             {j.cost_nano !== undefined && j.cost_nano > 0 && ` · ${usd(j.cost_nano)}`}
           </p>
         </div>
         <div className="flex flex-wrap gap-2">
           <Button aria-expanded={open} onClick={() => setOpen(!open)}>
-            {open ? "Hide" : "Details"}
-            <span className="sr-only">{open ? ` the details of ${name}` : ` of ${name}`}</span>
+            {open ? t`Hide` : t`Details`}
+            <span className="sr-only">{open ? t` the details of ${name}` : t` of ${name}`}</span>
           </Button>
           {!over && team.can("terminal.type") && (
-            <Button busy={cancel.busy && "Cancelling"} onClick={() => void cancel.run()} aria-label={`Cancel ${name}`}>
-              Cancel
+            <Button
+              busy={cancel.busy && t`Cancelling`}
+              onClick={() => void cancel.run()}
+              aria-label={t`Cancel ${name}`}
+            >
+              <Trans>Cancel</Trans>
             </Button>
           )}
           {team.can("terminal.type") && (
             <Button
               look="quiet"
-              busy={remove.busy && "Deleting"}
+              busy={remove.busy && t`Deleting`}
               onClick={() => void remove.run()}
-              aria-label={`Delete ${name}`}
+              aria-label={t`Delete ${name}`}
             >
-              Delete
+              <Trans>Delete</Trans>
             </Button>
           )}
         </div>
@@ -161,8 +172,8 @@ function Details({ id }: { id: string }) {
     enabled: !!q.data?.workspace_id,
     retry: false,
   });
-  if (q.isPending) return <Skeleton rows={2} label="Loading the job" />;
-  if (!q.data) return <Failure what="The job could not be loaded." error={q.error} retry={() => void q.refetch()} />;
+  if (q.isPending) return <Skeleton rows={2} label={t`Loading the job`} />;
+  if (!q.data) return <Failure what={t`The job could not be loaded.`} error={q.error} retry={() => void q.refetch()} />;
   const j = q.data;
   const sent = j.webhook?.deliveries[0];
   return (
@@ -178,7 +189,7 @@ function Details({ id }: { id: string }) {
         </pre>
       )}
       {j.artifacts.length > 0 && (
-        <ul aria-label="Artifacts" className="flex flex-wrap gap-x-4 gap-y-1">
+        <ul aria-label={t`Artifacts`} className="flex flex-wrap gap-x-4 gap-y-1">
           {j.artifacts.map((a) => (
             <li key={a.id} className="min-w-0 break-all">
               <a className="underline" href={`/api/v1/artifacts/${a.id}/content`} download={a.name.split("/").pop()}>
@@ -192,13 +203,13 @@ function Details({ id }: { id: string }) {
       <div className="flex flex-wrap items-center gap-3 text-meta text-fg3">
         {workspace.data && !workspace.data.deleted_at && (
           <Link to="/$team/w/$key" params={{ team: team.slug, key: workspace.data.key }} className={buttonClass()}>
-            Open {workspace.data.key}
+            <Trans>Open {workspace.data.key}</Trans>
           </Link>
         )}
         <span className="break-all">{j.id}</span>
         {j.webhook && (
           <span className="break-words">
-            {j.webhook.url}: {sent ? `${sent.state.replace("_", " ")}, tried ${sent.attempts}×` : "not sent yet"}
+            {j.webhook.url}: {sent ? t`${sent.state.replace("_", " ")}, tried ${sent.attempts}×` : t`not sent yet`}
             {sent?.error && ` (${sent.error})`}
           </span>
         )}

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 export const isMac = typeof navigator !== "undefined" && /Mac|iPhone|iPad/.test(navigator.platform);
 
 interface Pressed {
@@ -58,7 +59,7 @@ export function pretty(keys: string, mac = isMac): string {
             case "arrowdown":
               return "↓";
             case "enter":
-              return "Enter";
+              return t`Enter`;
             default:
               return part.length === 1 && chord.includes("+") ? part.toUpperCase() : part;
           }

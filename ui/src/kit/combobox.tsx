@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Popover } from "radix-ui";
 import { type ReactNode, useEffect, useId, useMemo, useRef, useState } from "react";
 import { chipClass } from "./chip";
@@ -111,14 +113,14 @@ export function Combobox({
         >
           <input
             role="combobox"
-            aria-label={`Find: ${label}`}
+            aria-label={t`Find: ${label}`}
             aria-expanded
             aria-controls={listId}
             aria-activedescendant={rows[active] ? `${listId}-${active}` : undefined}
             autoComplete="off"
             spellCheck={false}
             value={query}
-            placeholder="Type to find"
+            placeholder={t`Type to find`}
             onChange={(e) => {
               setQuery(e.target.value);
               setActive(0);
@@ -162,9 +164,11 @@ export function Combobox({
                 <Icon name="check" size={14} className={cx("shrink-0 text-accent", o.value !== value && "invisible")} />
               </div>
             ))}
-            {rows.length === 0 && <p className="px-2 py-3 text-fg3">{empty ?? "Nothing found."}</p>}
+            {rows.length === 0 && <p className="px-2 py-3 text-fg3">{empty ?? t`Nothing found.`}</p>}
             {found.length > MOST && (
-              <p className="px-2 py-1.5 text-meta text-fg3">{found.length - MOST} more. Type to find them.</p>
+              <p className="px-2 py-1.5 text-meta text-fg3">
+                <Trans>{found.length - MOST} more. Type to find them.</Trans>
+              </p>
             )}
           </div>
           {foot && <div className="shrink-0 border-t border-hairline px-3 py-2 text-meta text-fg3">{foot}</div>}

@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { AlertDialog as Radix } from "radix-ui";
 import { useRef } from "react";
 import { question } from "@/state/confirm";
@@ -29,7 +30,9 @@ export function Confirmer() {
             </Radix.Description>
           )}
           <div className="mt-4 flex justify-end gap-2">
-            <Radix.Cancel className={buttonClass("plain")}>Cancel</Radix.Cancel>
+            <Radix.Cancel className={buttonClass("plain")}>
+              <Trans>Cancel</Trans>
+            </Radix.Cancel>
             <Radix.Action
               ref={yes}
               className={buttonClass(q?.danger ? "danger" : "primary")}

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { Dialog as Radix } from "radix-ui";
 import type { ReactNode } from "react";
 import { IconButton } from "./button";
@@ -35,7 +36,7 @@ export function Dialog({ open, onClose, title, about, children, wide }: Props) {
               {about && <Radix.Description className="text-fg2">{about}</Radix.Description>}
             </div>
             <Radix.Close asChild>
-              <IconButton label="Close" className="-mr-1.5">
+              <IconButton label={t`Close`} className="-mr-1.5">
                 <Icon name="close" />
               </IconButton>
             </Radix.Close>
@@ -72,7 +73,7 @@ export function DialogBody({
 }) {
   return (
     <div
-      {...(focusable ? { tabIndex: 0, "data-first": true, role: "region", "aria-label": "Content" } : {})}
+      {...(focusable ? { tabIndex: 0, "data-first": true, role: "region", "aria-label": t`Content` } : {})}
       className={cx("min-h-0 flex-1 overflow-y-auto px-4 py-3 -outline-offset-2 md:px-5", className)}
     >
       {children}

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { type KeyboardEvent, type PointerEvent, useState } from "react";
 import { cx } from "./cx";
 
@@ -39,7 +40,7 @@ export function Divider({ label, value, min, max, step, valueAt, onValue, onRese
       aria-valuemin={Math.round(min)}
       aria-valuemax={Math.round(max)}
       tabIndex={0}
-      title="Drag to resize. Double-click to reset."
+      title={t`Drag to resize. Double-click to reset.`}
       onPointerDown={(e) => {
         if (e.button !== 0) return;
         e.currentTarget.setPointerCapture(e.pointerId); // also over a frame of another page

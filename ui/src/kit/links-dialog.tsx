@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import type { ReactNode } from "react";
 import { useState } from "react";
 import { fieldError } from "@/api/problem";
@@ -36,7 +38,7 @@ export function LinksDialog<L>({ title, about, subject, lifetimes, usual, list, 
     <Dialog open onClose={onClose} title={title} about={about}>
       <DialogBody className="flex flex-col gap-4 pb-5">
         {made ? (
-          <Once text={made} label="the link" onDone={() => setMade(undefined)} />
+          <Once text={made} label={t`the link`} onDone={() => setMade(undefined)} />
         ) : (
           <form
             className="flex flex-wrap items-start gap-3"
@@ -55,14 +57,14 @@ export function LinksDialog<L>({ title, about, subject, lifetimes, usual, list, 
           >
             <TextField
               fieldClass="min-w-40 flex-1"
-              label="Name"
+              label={t`Name`}
               maxLength={80}
-              placeholder="Ann, for the review"
+              placeholder={t`Ann, for the review`}
               value={name}
               error={wrongName}
               onChange={(e) => setName(e.target.value)}
             />
-            <Field label="Expires" className="w-32">
+            <Field label={t`Expires`} className="w-32">
               {(ids) => (
                 <select {...ids} value={minutes} onChange={(e) => setMinutes(e.target.value)} className={inputClass}>
                   {lifetimes.map(([value, words]) => (
@@ -73,8 +75,8 @@ export function LinksDialog<L>({ title, about, subject, lifetimes, usual, list, 
                 </select>
               )}
             </Field>
-            <Button type="submit" look="primary" className="mt-6" busy={create.isPending && "Creating"}>
-              Create link
+            <Button type="submit" look="primary" className="mt-6" busy={create.isPending && t`Creating`}>
+              <Trans>Create link</Trans>
             </Button>
             <div className="w-full empty:hidden">
               <FormError error={create.error && !wrongName ? create.error : null} />
@@ -82,15 +84,17 @@ export function LinksDialog<L>({ title, about, subject, lifetimes, usual, list, 
           </form>
         )}
         {list.isPending ? (
-          <Skeleton rows={2} label="Loading the links" />
+          <Skeleton rows={2} label={t`Loading the links`} />
         ) : list.isError && !list.data ? (
-          <Failure what="The links could not be loaded." error={list.error} retry={() => void list.refetch()} />
+          <Failure what={t`The links could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
         ) : list.data?.length ? (
-          <ul aria-label={`Links to ${subject}`} className="divide-y divide-hairline border-y border-hairline">
+          <ul aria-label={t`Links to ${subject}`} className="divide-y divide-hairline border-y border-hairline">
             {list.data.map(row)}
           </ul>
         ) : (
-          <p className="text-fg3">No links to {subject}.</p>
+          <p className="text-fg3">
+            <Trans>No links to {subject}.</Trans>
+          </p>
         )}
       </DialogBody>
     </Dialog>

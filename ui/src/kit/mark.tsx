@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { cx } from "./cx";
 
 /** The product's mark, in the colour of the text around it: lanes that run side by side and come back as one. */
@@ -24,15 +25,15 @@ export function Logo({ size = 18 }: { size?: number }) {
 export type MarkKind = "needs" | "failed" | "review" | "running" | "setup" | "idle" | "done" | "merged" | "stopped";
 
 export const MARKS: Record<MarkKind, { word: string; color: string }> = {
-  needs: { word: "Needs you", color: "text-needs" },
-  failed: { word: "Failed", color: "text-failed" },
-  review: { word: "Ready to review", color: "text-review" },
-  running: { word: "Working", color: "text-running" },
-  setup: { word: "Setting up", color: "text-running" },
-  idle: { word: "Idle", color: "text-idle" },
-  done: { word: "Done", color: "text-idle" },
-  merged: { word: "Merged", color: "text-merged" },
-  stopped: { word: "Archived", color: "text-idle" },
+  needs: { word: t`Needs you`, color: "text-needs" },
+  failed: { word: t`Failed`, color: "text-failed" },
+  review: { word: t`Ready to review`, color: "text-review" },
+  running: { word: t`Working`, color: "text-running" },
+  setup: { word: t`Setting up`, color: "text-running" },
+  idle: { word: t`Idle`, color: "text-idle" },
+  done: { word: t`Done`, color: "text-idle" },
+  merged: { word: t`Merged`, color: "text-merged" },
+  stopped: { word: t`Archived`, color: "text-idle" },
 };
 
 /** The shape alone. Put the word beside it, visible or for screen readers. */

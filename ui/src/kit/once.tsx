@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { type ReactNode, useEffect, useRef } from "react";
 import { Button } from "./button";
 import { CopyLine } from "./states";
@@ -19,11 +20,11 @@ export function Once({ title, text, label, children, onDone }: Props) {
     <div ref={ref} role="status" tabIndex={-1} className="rounded-md border border-merged p-3">
       {title && <p className="mb-1 font-medium break-words">{title}</p>}
       <div className="mb-2 text-fg2">
-        Copy {label} now. It is not shown again. {children}
+        <Trans>Copy {label} now. It is not shown again.</Trans> {children}
       </div>
       <CopyLine text={text} label={label} />
       <Button className="mt-2" onClick={onDone}>
-        Done
+        <Trans>Done</Trans>
       </Button>
     </div>
   );

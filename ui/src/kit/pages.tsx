@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { type ErrorComponentProps, Link, useRouter } from "@tanstack/react-router";
 import { ApiError } from "@/api/problem";
 import { buttonClass } from "./button";
@@ -9,15 +11,17 @@ export function NotFound() {
   return (
     <Empty
       top
-      title="Page not found"
+      title={t`Page not found`}
       action={
         <Link to="/" className={buttonClass("primary")}>
-          Go to your workspaces
+          <Trans>Go to your workspaces</Trans>
         </Link>
       }
     >
-      The page does not exist, or you do not have access to it. Ask the person who sent you the link to add you to the
-      team.
+      <Trans>
+        The page does not exist, or you do not have access to it. Ask the person who sent you the link to add you to the
+        team.
+      </Trans>
     </Empty>
   );
 }
@@ -38,10 +42,10 @@ export function CrashPage({ error, reset }: ErrorComponentProps) {
       <Failure
         what={
           !(error instanceof ApiError)
-            ? "This page failed with an error."
+            ? t`This page failed with an error.`
             : error.code === "database_in_doubt"
-              ? "This server is read-only until an operator resolves the lost database records. Your work is safe."
-              : "The page could not be loaded."
+              ? t`This server is read-only until an operator resolves the lost database records. Your work is safe.`
+              : t`The page could not be loaded.`
         }
         error={error}
         retry={() => {

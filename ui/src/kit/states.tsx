@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import type { ReactNode } from "react";
 import { tell } from "@/api/problem";
 import { toast } from "@/state/toasts";
@@ -51,7 +53,11 @@ export function Failure({
       <p className="mt-1 break-words text-fg2">{shown.message}</p>
       {shown.output && <Output text={shown.output} />}
       <div className="mt-2 flex flex-wrap items-center gap-3">
-        {retry && <Button onClick={retry}>Try again</Button>}
+        {retry && (
+          <Button onClick={retry}>
+            <Trans>Try again</Trans>
+          </Button>
+        )}
         <RequestId id={shown.requestId} />
       </div>
     </div>
@@ -73,7 +79,11 @@ export function FormError({ error }: { error: unknown }) {
 
 function RequestId({ id }: { id: string }) {
   if (!id) return null;
-  return <p className="mt-1 font-mono text-micro text-fg3 select-all">request {id}</p>;
+  return (
+    <p className="mt-1 font-mono text-micro text-fg3 select-all">
+      <Trans>request {id}</Trans>
+    </p>
+  );
 }
 
 /** Somebody else's words, such as git's. */
@@ -83,7 +93,7 @@ export function Output({ text, className }: { text: string; className?: string }
       // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
       tabIndex={0}
       role="region"
-      aria-label="Output"
+      aria-label={t`Output`}
       className={cx(
         "mt-2 max-h-48 overflow-auto rounded-sm bg-bg2 px-2 py-1.5 text-code leading-[18px] break-words whitespace-pre-wrap text-fg",
         className,
@@ -95,7 +105,7 @@ export function Output({ text, className }: { text: string; className?: string }
 }
 
 /** Rows in grey while something loads; they appear only after 200 ms. */
-export function Skeleton({ rows = 4, label = "Loading" }: { rows?: number; label?: string }) {
+export function Skeleton({ rows = 4, label = t`Loading` }: { rows?: number; label?: string }) {
   return (
     <div role="status" className="late p-4">
       <span className="sr-only">{label}</span>
@@ -128,8 +138,8 @@ export function CopyLine({ text, label }: { text: string; label: string }) {
       <code className="min-w-0 flex-1 py-1 text-code break-words whitespace-pre-wrap select-all">{text}</code>
       <button
         type="button"
-        aria-label={`Copy ${label}`}
-        title={`Copy ${label}`}
+        aria-label={t`Copy ${label}`}
+        title={t`Copy ${label}`}
         onClick={() => void copyText(text, label)}
         className="control-h control-w grid shrink-0 place-items-center rounded-md text-fg2 hover:text-fg"
       >
@@ -144,12 +154,12 @@ export async function copyText(text: string, what: string): Promise<void> {
   try {
     if (navigator.clipboard) await navigator.clipboard.writeText(text);
     else copyTheOldWay(text);
-    toast({ title: `Copied ${what}`, lasts: 2500 });
+    toast({ title: t`Copied ${what}`, lasts: 2500 });
   } catch {
     toast({
       kind: "bad",
-      title: `Could not copy ${what}`,
-      text: "The browser blocked the clipboard. Select the text and copy it manually.",
+      title: t`Could not copy ${what}`,
+      text: t`The browser blocked the clipboard. Select the text and copy it manually.`,
     });
   }
 }

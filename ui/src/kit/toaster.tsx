@@ -1,3 +1,5 @@
+import { t as tr } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Toast as Radix } from "radix-ui";
 import { useStore } from "@/state/store";
 import { dismiss, toasts } from "@/state/toasts";
@@ -12,7 +14,7 @@ const SIGN = { note: ["○", "text-fg2"], good: ["✓", "text-merged"], bad: ["�
 export function Toaster() {
   const all = useStore(toasts);
   return (
-    <Radix.Provider swipeDirection="right" label="Note">
+    <Radix.Provider swipeDirection="right" label={tr`Note`}>
       {all.map((t) => (
         <Radix.Root
           key={t.id}
@@ -30,10 +32,14 @@ export function Toaster() {
               <Radix.Title className="font-medium break-words">{t.title}</Radix.Title>
               {t.text && <Radix.Description className="break-words text-fg2">{t.text}</Radix.Description>}
               {t.output && <Output text={t.output} className="max-h-32" />}
-              {t.requestId && <p className="mt-1 font-mono text-micro text-fg3 select-all">request {t.requestId}</p>}
+              {t.requestId && (
+                <p className="mt-1 font-mono text-micro text-fg3 select-all">
+                  <Trans>request {t.requestId}</Trans>
+                </p>
+              )}
             </div>
             <Radix.Close asChild>
-              <IconButton label="Dismiss" className={cx("-mt-1 -mr-1")}>
+              <IconButton label={tr`Dismiss`} className={cx("-mt-1 -mr-1")}>
                 <Icon name="close" size={14} />
               </IconButton>
             </Radix.Close>

@@ -1,5 +1,6 @@
+import { t } from "@lingui/core/macro";
 /** The languages that the page speaks, each by its own name. */
-export const LANGUAGES = { en: "English", de: "Deutsch" } as const;
+export const LANGUAGES = { en: t`English`, de: t`Deutsch` } as const;
 export type Language = keyof typeof LANGUAGES;
 
 const isLanguage = (s: unknown): s is Language => typeof s === "string" && s in LANGUAGES;

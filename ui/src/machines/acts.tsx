@@ -1,9 +1,10 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
 import { fieldError } from "@/api/problem";
 import { keys } from "@/api/queries";
-import { plural } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
 import { TextField } from "@/kit/field";
@@ -31,24 +32,24 @@ export function MachineActs({ machine: m }: { machine: Machine }) {
   const renew = useMutation({
     mutationFn: () => regenerate(m.id),
     onSuccess: (token) => setRenewed({ token, before: m.connected_at ?? 0 }),
-    onError: (error) => toastError("The key was not replaced", error, () => renew.mutate()),
+    onError: (error) => toastError(t`The key was not replaced`, error, () => renew.mutate()),
     onSettled: refresh,
   });
   const revoke = useMutation({
     mutationFn: () => revokeMachine(m.id),
     onSuccess: async () => {
-      toast({ kind: "good", title: `${m.name} is revoked` });
+      toast({ kind: "good", title: t`${m.name} is revoked` });
       client.removeQueries({ queryKey: machineKeys.one(m.id) });
       await navigate({ to: "/$team/machines", params: { team: team.slug } });
     },
-    onError: (error) => toastError(`${m.name} was not revoked`, error),
+    onError: (error) => toastError(t`${m.name} was not revoked`, error),
     onSettled: refresh,
   });
   const askRenew = async () => {
     const yes = await confirm({
-      title: `Regenerate the key of ${m.name}?`,
-      body: "The server drops its connection immediately and its old key stops working. The machine reconnects when you run the new command there. What runs on it continues in the meantime.",
-      action: "Regenerate",
+      title: t`Regenerate the key of ${m.name}?`,
+      body: t`The server drops its connection immediately and its old key stops working. The machine reconnects when you run the new command there. What runs on it continues in the meantime.`,
+      action: t`Regenerate`,
       danger: true,
     });
     if (yes) renew.mutate();
@@ -56,14 +57,14 @@ export function MachineActs({ machine: m }: { machine: Machine }) {
   const askRevoke = async () => {
     const n = m.workspaces.length;
     const yes = await confirm({
-      title: `Revoke ${m.name}?`,
+      title: t`Revoke ${m.name}?`,
       body: [
-        "The server drops its connection immediately, and it can never connect with this key again.",
+        t`The server drops its connection immediately, and it can never connect with this key again.`,
         n > 0
-          ? `${plural(n, "workspace")} there must continue elsewhere, from the last synced state. Files that exist only on the machine stay in its folder there.`
-          : "It has no workspaces.",
+          ? t`${plural(n, { one: "# workspace", other: "# workspaces" })} there must continue elsewhere, from the last synced state. Files that exist only on the machine stay in its folder there.`
+          : t`It has no workspaces.`,
       ].join(" "),
-      action: "Revoke",
+      action: t`Revoke`,
       danger: true,
     });
     if (yes) revoke.mutate();
@@ -71,14 +72,18 @@ export function MachineActs({ machine: m }: { machine: Machine }) {
   if (!m.may_manage || m.state === "revoked") return null;
   return (
     <div className="flex flex-wrap gap-2">
-      {m.mine && <Button onClick={() => setRenaming(true)}>Rename</Button>}
       {m.mine && (
-        <Button busy={renew.isPending && "Replacing"} onClick={() => void askRenew()}>
-          New key
+        <Button onClick={() => setRenaming(true)}>
+          <Trans>Rename</Trans>
         </Button>
       )}
-      <Button look="danger" busy={revoke.isPending && "Revoking"} onClick={() => void askRevoke()}>
-        Revoke
+      {m.mine && (
+        <Button busy={renew.isPending && t`Replacing`} onClick={() => void askRenew()}>
+          <Trans>New key</Trans>
+        </Button>
+      )}
+      <Button look="danger" busy={revoke.isPending && t`Revoking`} onClick={() => void askRevoke()}>
+        <Trans>Revoke</Trans>
       </Button>
       {renaming && (
         <RenameDialog
@@ -94,8 +99,8 @@ export function MachineActs({ machine: m }: { machine: Machine }) {
           open
           onClose={() => setRenewed(undefined)}
           wide
-          title={`New key for ${m.name}`}
-          about="Run the command on that machine. The runner program is already installed, unless you removed it."
+          title={t`New key for ${m.name}`}
+          about={t`Run the command on that machine. The runner program is already installed, unless you removed it.`}
         >
           <Suspense>
             <ConnectSteps
@@ -115,7 +120,7 @@ function RenameDialog({ machine: m, onClose }: { machine: Machine; onClose: () =
   const rename = useMutation({ mutationFn: () => renameMachine(m.id, name.trim()), onSuccess: onClose });
   const wrong = fieldError(rename.error, "name");
   return (
-    <Dialog open onClose={onClose} title={`Rename ${m.name}`}>
+    <Dialog open onClose={onClose} title={t`Rename ${m.name}`}>
       <form
         className="flex min-h-0 flex-1 flex-col"
         onSubmit={(e) => {
@@ -125,7 +130,7 @@ function RenameDialog({ machine: m, onClose }: { machine: Machine; onClose: () =
       >
         <DialogBody className="flex flex-col gap-3">
           <TextField
-            label="Name"
+            label={t`Name`}
             required
             maxLength={100}
             value={name}
@@ -136,9 +141,11 @@ function RenameDialog({ machine: m, onClose }: { machine: Machine; onClose: () =
           <FormError error={rename.error && !wrong ? rename.error : null} />
         </DialogBody>
         <DialogFoot>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" disabled={!name.trim()} busy={rename.isPending && "Saving"}>
-            Rename
+          <Button onClick={onClose}>
+            <Trans>Cancel</Trans>
+          </Button>
+          <Button type="submit" look="primary" disabled={!name.trim()} busy={rename.isPending && t`Saving`}>
+            <Trans>Rename</Trans>
           </Button>
         </DialogFoot>
       </form>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { fieldError } from "@/api/problem";
@@ -34,11 +36,11 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }) {
       open
       onClose={onClose}
       wide
-      title="Connect a machine"
+      title={t`Connect a machine`}
       about={
         made
-          ? "Run these commands in a terminal on the machine. This page updates when the machine connects."
-          : "The machine connects to this server, so its firewall needs no open port. A file on the machine decides what may run there."
+          ? t`Run these commands in a terminal on the machine. This page updates when the machine connects.`
+          : t`The machine connects to this server, so its firewall needs no open port. A file on the machine decides what may run there.`
       }
     >
       {made ? (
@@ -86,54 +88,54 @@ function Options({ make, onClose }: { make: Make; onClose: () => void }) {
     >
       <DialogBody className="flex flex-col gap-4">
         <TextField
-          label="Name"
+          label={t`Name`}
           hint={
-            reusable ? "Leave empty to use each machine's host name." : "Leave empty to use the machine's host name."
+            reusable ? t`Leave empty to use each machine's host name.` : t`Leave empty to use the machine's host name.`
           }
           maxLength={100}
-          placeholder="Work Laptop"
+          placeholder={t`Work Laptop`}
           value={name}
           error={field("name")}
           onChange={(e) => setName(e.target.value)}
         />
         <Choice<Mode>
           name="machine-mode"
-          legend="How agents run there"
+          legend={t`How agents run there`}
           value={mode}
           onChange={setMode}
           options={[
             {
               value: "",
-              label: "Isolated, with what the machine has",
-              hint: "In Docker if installed, otherwise in a process sandbox. If neither works, the program says what to install.",
+              label: t`Isolated, with what the machine has`,
+              hint: t`In Docker if installed, otherwise in a process sandbox. If neither works, the program says what to install.`,
             },
             {
               value: "docker",
-              label: "In Docker",
-              hint: "Each workspace in its own container, from ubuntu:latest or the image you enter.",
+              label: t`In Docker`,
+              hint: t`Each workspace in its own container, from ubuntu:latest or the image you enter.`,
             },
             {
               value: "bubblewrap",
-              label: "In a process sandbox",
-              hint: "With bubblewrap, on Linux: agents see their workspace and the machine's programs.",
+              label: t`In a process sandbox`,
+              hint: t`With bubblewrap, on Linux: agents see their workspace and the machine's programs.`,
             },
             {
               value: "direct",
               label: (
                 <>
-                  Directly on the machine <Danger />
+                  <Trans>Directly on the machine</Trans> <Danger />
                 </>
               ),
-              hint: "No isolation. Only for a machine you can afford to lose.",
+              hint: t`No isolation. Only for a machine you can afford to lose.`,
             },
           ]}
         />
         {mode === "docker" && (
           <TextField
-            label="Image"
+            label={t`Image`}
             mono
             placeholder="ubuntu:latest"
-            hint="Such as kalilinux/kali-rolling. Missing programs are installed if the network allows it."
+            hint={t`Such as kalilinux/kali-rolling. Missing programs are installed if the network allows it.`}
             value={image}
             error={field("image")}
             spellCheck={false}
@@ -143,9 +145,11 @@ function Options({ make, onClose }: { make: Make; onClose: () => void }) {
         )}
         {direct && (
           <div className="rounded-md border border-failed px-3 py-2">
-            <p className="mb-1">{DANGER} Agents can read, change and delete everything that user can.</p>
+            <p className="mb-1">
+              <Trans>{DANGER} Agents can read, change and delete everything that user can.</Trans>
+            </p>
             <Check
-              label="I understand and want this on the machine"
+              label={t`I understand and want this on the machine`}
               checked={understood}
               onChange={(e) => setUnderstood(e.target.checked)}
             />
@@ -154,36 +158,36 @@ function Options({ make, onClose }: { make: Make; onClose: () => void }) {
         {(mode === "docker" || mode === "bubblewrap") && (
           <Choice
             name="machine-network"
-            legend="Network access for agents"
+            legend={t`Network access for agents`}
             value={network}
             onChange={setNetwork}
             options={[
               {
                 value: "",
-                label: "As set in the machine's file",
-                hint: "Without a file: public addresses, not the local network.",
+                label: t`As set in the machine's file`,
+                hint: t`Without a file: public addresses, not the local network.`,
               },
               {
                 value: "host",
-                label: "The machine's network",
-                hint: "Includes its local network: printers, servers, other computers.",
+                label: t`The machine's network`,
+                hint: t`Includes its local network: printers, servers, other computers.`,
               },
               {
                 value: "open",
-                label: "Public addresses",
-                hint: "Not the local network. The machine's file can restrict it to a list.",
+                label: t`Public addresses`,
+                hint: t`Not the local network. The machine's file can restrict it to a list.`,
               },
-              { value: "none", label: "Nothing", hint: "Agents that call a model cannot work." },
+              { value: "none", label: t`Nothing`, hint: t`Agents that call a model cannot work.` },
             ]}
           />
         )}
         {field("network") && <p className="text-meta text-failed">{field("network")}</p>}
         <Check
-          label="Use the token for many machines"
+          label={t`Use the token for many machines`}
           hint={
             reusable
-              ? "It connects machines in your name until you revoke it on this page. Protect it like a password."
-              : "Otherwise the token connects one machine, within an hour."
+              ? t`It connects machines in your name until you revoke it on this page. Protect it like a password.`
+              : t`Otherwise the token connects one machine, within an hour.`
           }
           checked={reusable}
           onChange={(e) => setReusable(e.target.checked)}
@@ -191,9 +195,11 @@ function Options({ make, onClose }: { make: Make; onClose: () => void }) {
         <FormError error={make.error && !named ? make.error : null} />
       </DialogBody>
       <DialogFoot>
-        <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" look="primary" disabled={!ready} busy={make.isPending && "Creating the command"}>
-          Show the command
+        <Button onClick={onClose}>
+          <Trans>Cancel</Trans>
+        </Button>
+        <Button type="submit" look="primary" disabled={!ready} busy={make.isPending && t`Creating the command`}>
+          <Trans>Show the command</Trans>
         </Button>
       </DialogFoot>
     </form>

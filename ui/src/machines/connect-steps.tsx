@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -16,11 +18,11 @@ import { likelyPlatform, machineStands, modeWords, platformId, runLine, systemWo
 
 /** The most common options beyond those in the command. */
 const FLAGS = [
-  ["--folder DIR", "a folder on the machine whose repository agents may work on; can be repeated"],
-  ["--share team", "everyone in the team may use it, not only you"],
-  ["--access ask", "the machine asks you before anything starts or writes"],
-  ["--quiet 22:00-07:00", "nothing new starts during these hours"],
-  ["--proxy URL", "connects to this server through a proxy"],
+  ["--folder DIR", t`a folder on the machine whose repository agents may work on; can be repeated`],
+  ["--share team", t`everyone in the team may use it, not only you`],
+  ["--access ask", t`the machine asks you before anything starts or writes`],
+  ["--quiet 22:00-07:00", t`nothing new starts during these hours`],
+  ["--proxy URL", t`connects to this server through a proxy`],
 ] as const;
 
 interface Props {
@@ -49,11 +51,11 @@ export function ConnectSteps({ made, arrived, onClose, onMore }: Props) {
       <DialogBody className="flex flex-col gap-5">
         <section aria-labelledby="get-program">
           <h3 id="get-program" className="mb-2 text-title font-semibold">
-            1. Get the program
+            <Trans>1. Get the program</Trans>
           </h3>
           <Field
-            label="The machine runs"
-            hint="On Windows, open WSL2, choose Linux here, and run the commands there."
+            label={t`The machine runs`}
+            hint={t`On Windows, open WSL2, choose Linux here, and run the commands there.`}
             className="mb-2 max-w-72"
           >
             {(ids) => (
@@ -68,39 +70,45 @@ export function ConnectSteps({ made, arrived, onClose, onMore }: Props) {
           </Field>
           {line ? (
             <>
-              <CopyLine text={line} label="the download command" />
+              <CopyLine text={line} label={t`the download command`} />
               <p className="mt-1 text-meta text-fg3">
-                {bytes(download?.size ?? 0)}
-                {download?.version && `, version ${download.version}`}. The command fails if the checksum does not
-                match.
+                <Trans>
+                  {bytes(download?.size ?? 0)}
+                  {download?.version && t`, version ${download.version}`}. The command fails if the checksum does not
+                  match.
+                </Trans>
               </p>
             </>
           ) : (
             <p className="text-needs">
               {download
-                ? `This server does not have the program yet: ${download.reason || "it was not built"}`
-                : "This server offers no downloads. Build them on the server with `make downloads`."}
+                ? t`This server does not have the program yet: ${download.reason || t`it was not built`}`
+                : t`This server offers no downloads. Build them on the server with \`make downloads\`.`}
             </p>
           )}
         </section>
         <section aria-labelledby="run-program">
           <h3 id="run-program" className="mb-2 text-title font-semibold">
-            2. Start it
+            <Trans>2. Start it</Trans>
           </h3>
           {made.command.includes("--dangerous") && (
             <p className="mb-2">
               <Danger /> {DANGER}
             </p>
           )}
-          <CopyLine text={command} label="the command" />
+          <CopyLine text={command} label={t`the command`} />
           <p className="mt-1 text-meta text-fg3">
-            The token in it is not shown again.{" "}
-            {made.reusable
-              ? "It connects machines until you revoke it."
-              : `It connects one machine${made.expires_at ? `, until ${clock(made.expires_at, now)}` : ""}.`}
+            <Trans>
+              The token in it is not shown again.{" "}
+              {made.reusable
+                ? t`It connects machines until you revoke it.`
+                : t`It connects one machine${made.expires_at ? t`, until ${clock(made.expires_at, now)}` : ""}.`}
+            </Trans>
           </p>
           <details className="mt-1">
-            <summary className="w-fit cursor-pointer text-meta text-accent">More options</summary>
+            <summary className="w-fit cursor-pointer text-meta text-accent">
+              <Trans>More options</Trans>
+            </summary>
             <dl className="mt-1 grid grid-cols-[auto_minmax(0,1fr)] gap-x-4 gap-y-1 text-meta">
               {FLAGS.map(([flag, means]) => (
                 <div key={flag} className="contents">
@@ -113,15 +121,15 @@ export function ConnectSteps({ made, arrived, onClose, onMore }: Props) {
           {line && (
             <Button
               className="mt-2"
-              onClick={() => void copyText(`${line} && ${command}`, "both commands as one line")}
+              onClick={() => void copyText(`${line} && ${command}`, t`both commands as one line`)}
             >
-              Copy both as one line
+              <Trans>Copy both as one line</Trans>
             </Button>
           )}
         </section>
         <section aria-labelledby="wait-machine">
           <h3 id="wait-machine" className="mb-2 text-title font-semibold">
-            3. Wait for the machine
+            <Trans>3. Wait for the machine</Trans>
           </h3>
           <div role="status" data-arrived={there.length}>
             {there.length > 0 ? (
@@ -132,12 +140,13 @@ export function ConnectSteps({ made, arrived, onClose, onMore }: Props) {
               </ul>
             ) : ended ? (
               <p className="rounded-md border border-needs px-3 py-2 text-needs">
-                <span aria-hidden>◆ </span>The token has expired. Make a new one.
+                <span aria-hidden>◆ </span>
+                <Trans>The token has expired. Make a new one.</Trans>
               </p>
             ) : (
               <p className="flex items-center gap-2 rounded-md border border-hairline px-3 py-2 text-fg2">
                 <Shape kind="running" />
-                Waiting for the machine…
+                <Trans>Waiting for the machine…</Trans>
               </p>
             )}
           </div>
@@ -146,11 +155,11 @@ export function ConnectSteps({ made, arrived, onClose, onMore }: Props) {
       <DialogFoot>
         {onMore && (there.length > 0 || ended) && (
           <Button look="quiet" onClick={onMore}>
-            {ended ? "Make a new token" : "Connect another"}
+            {ended ? t`Make a new token` : t`Connect another`}
           </Button>
         )}
         <Button look={there.length > 0 ? "primary" : "plain"} onClick={onClose}>
-          {there.length > 0 ? "Done" : "Close"}
+          {there.length > 0 ? t`Done` : t`Close`}
         </Button>
       </DialogFoot>
     </>
@@ -164,20 +173,24 @@ function Arrived({ machine: m, now }: { machine: Machine; now: number }) {
     <li className={`rounded-md border px-3 py-2 ${m.available ? "border-merged" : "border-needs"}`}>
       <p className="flex flex-wrap items-baseline gap-x-2">
         <Shape kind={s.mark} />
-        <span className="font-medium break-words">{m.name} is connected</span>
+        <span className="font-medium break-words">
+          <Trans>{m.name} is connected</Trans>
+        </span>
         {m.dangerous && <Danger />}
         <Link
           to="/$team/machines/$machine"
           params={{ team: team.slug, machine: m.id }}
           className={buttonClass("quiet", "ml-auto -my-1")}
         >
-          Open
+          <Trans>Open</Trans>
         </Link>
       </p>
       <p className="text-meta text-fg3">{[modeWords(m), systemWords(m)].join(" · ")}</p>
       {!m.available && (
         <p className="mt-1 text-needs">
-          It does not accept work yet: {m.reason} {m.hint}
+          <Trans>
+            It does not accept work yet: {m.reason} {m.hint}
+          </Trans>
         </p>
       )}
     </li>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNow } from "@/format/now";
 import { sentence, visible } from "@/format/text";
@@ -16,18 +18,20 @@ export function History({ machine: m }: { machine: Machine }) {
   return (
     <section aria-labelledby="machine-history">
       <h2 id="machine-history" className="mb-1 text-title font-semibold">
-        Connections
+        <Trans>Connections</Trans>
       </h2>
       {history.isPending ? (
-        <Skeleton rows={3} label="Loading the connections" />
+        <Skeleton rows={3} label={t`Loading the connections`} />
       ) : history.isError && !history.data ? (
         <Failure
-          what="The connections could not be loaded."
+          what={t`The connections could not be loaded.`}
           error={history.error}
           retry={() => void history.refetch()}
         />
       ) : items.length === 0 ? (
-        <p className="text-fg2">Never connected.</p>
+        <p className="text-fg2">
+          <Trans>Never connected.</Trans>
+        </p>
       ) : (
         <ol className="divide-y divide-hairline border-y border-hairline">
           {items.map((c) => (
@@ -36,7 +40,7 @@ export function History({ machine: m }: { machine: Machine }) {
                 {clock(c.began_at, now)}
               </span>
               <span className="min-w-0 break-words">
-                {c.ended_at ? sentence(connectionWords(c)) : <Mark kind="merged" word="Connected now" />}
+                {c.ended_at ? sentence(connectionWords(c)) : <Mark kind="merged" word={t`Connected now`} />}
               </span>
               <span className="text-meta text-fg3 tabular-nums sm:text-right">
                 {[
@@ -54,10 +58,10 @@ export function History({ machine: m }: { machine: Machine }) {
       {history.hasNextPage && (
         <Button
           className="mt-2"
-          busy={history.isFetchingNextPage && "Loading"}
+          busy={history.isFetchingNextPage && t`Loading`}
           onClick={() => void history.fetchNextPage()}
         >
-          Older
+          <Trans>Older</Trans>
         </Button>
       )}
     </section>

@@ -1,5 +1,6 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { mb } from "@/format/size";
-import { plural } from "@/format/text";
 import { cx } from "@/kit/cx";
 import type { Machine } from "./api";
 
@@ -13,20 +14,20 @@ export function Load({ machine: m }: { machine: Machine }) {
   return (
     <section aria-labelledby="machine-load">
       <h2 id="machine-load" className="mb-1 text-title font-semibold">
-        Now
+        <Trans>Now</Trans>
       </h2>
       <dl className="grid grid-cols-2 gap-x-6 gap-y-3 sm:grid-cols-4">
         <Figure label="CPU" value={`${Math.round(l.cpu * 100)} %`} part={l.cpu} />
         <Figure
-          label="Memory"
+          label={t`Memory`}
           value={mb(l.memory_used_mb)}
           of={m.memory_mb > 0 ? mb(m.memory_mb) : undefined}
           part={m.memory_mb > 0 ? l.memory_used_mb / m.memory_mb : undefined}
         />
-        <Figure label="Disk free" value={l.disk_free_mb > 0 ? mb(l.disk_free_mb) : "not known"} />
+        <Figure label={t`Disk free`} value={l.disk_free_mb > 0 ? mb(l.disk_free_mb) : "not known"} />
         <Figure
-          label="Running"
-          value={plural(l.sandboxes, "workspace")}
+          label={t`Running`}
+          value={plural(l.sandboxes, { one: "# workspace", other: "# workspaces" })}
           of={most > 0 ? String(most) : undefined}
           part={most > 0 ? l.sandboxes / most : undefined}
         />
@@ -42,8 +43,17 @@ function Figure({ label, value, of, part }: { label: string; value: string; of?:
       <dt className="text-meta text-fg3">{label}</dt>
       <dd>
         <span className={cx("tabular-nums", near && "font-medium text-needs")}>{value}</span>
-        {of && <span className="text-fg3"> of {of}</span>}
-        {near && <span className="text-meta text-needs">, nearly full</span>}
+        {of && (
+          <span className="text-fg3">
+            {" "}
+            <Trans>of {of}</Trans>
+          </span>
+        )}
+        {near && (
+          <span className="text-meta text-needs">
+            <Trans>, nearly full</Trans>
+          </span>
+        )}
         {part !== undefined && (
           <span aria-hidden className="mt-1 block h-1 overflow-hidden rounded-full bg-bg3">
             <span

@@ -1,9 +1,11 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { ApiError } from "@/api/problem";
 import { useNow } from "@/format/now";
-import { plain, plural, sentence, visible } from "@/format/text";
+import { plain, sentence, visible } from "@/format/text";
 import { ago, exact } from "@/format/time";
 import { buttonClass } from "@/kit/button";
 import { Icon } from "@/kit/icon";
@@ -26,15 +28,15 @@ const route = getRouteApi("/$team/machines/$machine");
 export function MachineScreen() {
   const { machine: id } = route.useParams();
   const machine = useQuery(machineQuery(id));
-  useTitle(machine.data?.name ?? "Machine");
+  useTitle(machine.data?.name ?? t`Machine`);
   const missing = machine.error instanceof ApiError && machine.error.status === 404;
   if (missing) return <NotFound />;
-  if (machine.isPending) return <Skeleton rows={6} label="Loading the machine" />;
+  if (machine.isPending) return <Skeleton rows={6} label={t`Loading the machine`} />;
   if (!machine.data)
     return (
       <Failure
         className="m-4"
-        what="The machine could not be loaded."
+        what={t`The machine could not be loaded.`}
         error={machine.error}
         retry={() => void machine.refetch()}
       />
@@ -52,7 +54,7 @@ function Open({ machine: m }: { machine: Machine }) {
         <header>
           <Link to="/$team/machines" params={{ team: team.slug }} className={buttonClass("quiet", "mb-1 -ml-2.5")}>
             <Icon name="arrowLeft" size={14} />
-            Machines
+            <Trans>Machines</Trans>
           </Link>
           <div className="flex flex-wrap items-start gap-x-4 gap-y-2">
             <div className="min-w-0 flex-1 basis-72">
@@ -64,7 +66,7 @@ function Open({ machine: m }: { machine: Machine }) {
                 </span>
               </div>
               <p className="break-words text-fg2">
-                {[s.text && sentence(s.text), m.mine ? "Yours." : `${m.user_name}'s.`].filter(Boolean).join(" ")}
+                {[s.text && sentence(s.text), m.mine ? t`Yours.` : `${m.user_name}'s.`].filter(Boolean).join(" ")}
               </p>
             </div>
             <MachineActs machine={m} />
@@ -76,47 +78,56 @@ function Open({ machine: m }: { machine: Machine }) {
           {m.warning && <Note kind="needs">{sentence(m.warning)}</Note>}
           {m.update_hint && !m.latest && m.state !== "revoked" && (
             <Note kind="plain">
-              {sentence(m.update_hint)} Machines do not update automatically. Run <code>parawork runner update</code>{" "}
-              there.
+              <Trans>
+                {sentence(m.update_hint)} Machines do not update automatically. Run <code>parawork runner update</code>{" "}
+                there.
+              </Trans>
             </Note>
           )}
         </header>
         <Questions machine={m} />
         {m.state === "online" && <Load machine={m} />}
-        <Section id="about-machine" title="The machine">
+        <Section id="about-machine" title={t`The machine`}>
           <Facts>
-            <Fact label="Agents run in">{modeWords(m)}</Fact>
-            <Fact label="System">{systemWords(m)}</Fact>
-            <Fact label="Host name">{m.hostname && visible(m.hostname)}</Fact>
-            <Fact label="Hardware">
-              {m.cpus > 0 && `${plural(m.cpus, "core")}, ${Math.round(m.memory_mb / 1024)} GB of memory`}
+            <Fact label={t`Agents run in`}>{modeWords(m)}</Fact>
+            <Fact label={t`System`}>{systemWords(m)}</Fact>
+            <Fact label={t`Host name`}>{m.hostname && visible(m.hostname)}</Fact>
+            <Fact label={t`Hardware`}>
+              {m.cpus > 0 &&
+                t`${plural(m.cpus, { one: "# core", other: "# cores" })}, ${Math.round(m.memory_mb / 1024)} GB of memory`}
             </Fact>
-            <Fact label="Isolation">{m.isolation && sentence(m.isolation)}</Fact>
-            <Fact label="Program">{m.version && `version ${m.version}`}</Fact>
-            <Fact label="Connected">
-              <span title={exact(m.created_at)}>first {ago(m.created_at, now)}</span>
+            <Fact label={t`Isolation`}>{m.isolation && sentence(m.isolation)}</Fact>
+            <Fact label={t`Program`}>{m.version && t`version ${m.version}`}</Fact>
+            <Fact label={t`Connected`}>
+              <span title={exact(m.created_at)}>
+                <Trans>first {ago(m.created_at, now)}</Trans>
+              </span>
               {m.state === "online" && m.connected_at !== null && (
-                <span title={exact(m.connected_at)}>, last {ago(m.connected_at, now)}</span>
+                <span title={exact(m.connected_at)}>
+                  <Trans>, last {ago(m.connected_at, now)}</Trans>
+                </span>
               )}
             </Fact>
-            <Fact label="Last seen">
+            <Fact label={t`Last seen`}>
               {m.seen_at !== null && <span title={exact(m.seen_at)}>{ago(m.seen_at, now)}</span>}
             </Fact>
           </Facts>
         </Section>
         <Section
           id="owner-decides"
-          title="Owner's settings"
-          about="These settings are in a file on the machine. This server cannot change them."
+          title={t`Owner's settings`}
+          about={t`These settings are in a file on the machine. This server cannot change them.`}
         >
           <Facts>
-            <Fact label="Access" more={m.access && ACCESS[m.access].means}>
+            <Fact label={t`Access`} more={m.access && ACCESS[m.access].means}>
               {m.access && ACCESS[m.access].name}
             </Fact>
-            <Fact label="Shared with">{m.share === "team" ? "everyone in the team" : m.share && "owner only"}</Fact>
-            <Fact label="Network access">{m.network && networkWords(m.network)}</Fact>
-            <Fact label="Limits">{ownerLimits(m.limits)}</Fact>
-            <Fact label="Quiet hours">{m.quiet_hours || "none"}</Fact>
+            <Fact label={t`Shared with`}>
+              {m.share === "team" ? t`everyone in the team` : m.share && t`owner only`}
+            </Fact>
+            <Fact label={t`Network access`}>{m.network && networkWords(m.network)}</Fact>
+            <Fact label={t`Limits`}>{ownerLimits(m.limits)}</Fact>
+            <Fact label={t`Quiet hours`}>{m.quiet_hours || t`none`}</Fact>
           </Facts>
           {m.may_use && <Folders machine={m} />}
         </Section>
@@ -179,11 +190,15 @@ function Folders({ machine: m }: { machine: Machine }) {
   const { folders } = m;
   return (
     <div className="mt-4">
-      <h3 className="mb-1 text-meta text-fg3">Allowed folders</h3>
+      <h3 className="mb-1 text-meta text-fg3">
+        <Trans>Allowed folders</Trans>
+      </h3>
       {folders.length === 0 ? (
         <p className="text-fg2">
-          No workspaces. Workspaces get their own folders there. The owner can allow a folder with <code>--folder</code>{" "}
-          or in the file.
+          <Trans>
+            No workspaces. Workspaces get their own folders there. The owner can allow a folder with{" "}
+            <code>--folder</code> or in the file.
+          </Trans>
         </p>
       ) : (
         <ul className="divide-y divide-hairline border-y border-hairline">
@@ -193,7 +208,7 @@ function Folders({ machine: m }: { machine: Machine }) {
               <span className="min-w-0 flex-1 font-mono text-code break-all">{visible(f.path)}</span>
               <span className="text-meta text-fg3">
                 {[
-                  f.git ? `git${f.branch ? `, ${visible(f.branch)}` : ""}` : "no repository",
+                  f.git ? `git${f.branch ? `, ${visible(f.branch)}` : ""}` : t`no repository`,
                   ACCESS[f.access].name,
                 ].join(" · ")}
               </span>
@@ -208,10 +223,12 @@ function Folders({ machine: m }: { machine: Machine }) {
 function Workspaces({ machine: m }: { machine: Machine }) {
   const team = useTeam();
   return (
-    <Section id="machine-workspaces" title="Workspaces">
+    <Section id="machine-workspaces" title={t`Workspaces`}>
       {m.workspaces.length === 0 ? (
         <p className="text-fg2">
-          No workspaces. {m.may_use ? "Choose this machine as the place of a new workspace, or move one to it." : ""}
+          <Trans>
+            No workspaces. {m.may_use ? t`Choose this machine as the place of a new workspace, or move one to it.` : ""}
+          </Trans>
         </p>
       ) : (
         <ul className="divide-y divide-hairline border-y border-hairline">

@@ -1,8 +1,9 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { Suspense } from "react";
 import { useNow } from "@/format/now";
-import { plural } from "@/format/text";
 import { ago, exact } from "@/format/time";
 import { buttonClass } from "@/kit/button";
 import { Kbd } from "@/kit/kbd";
@@ -23,7 +24,7 @@ const route = getRouteApi("/$team/machines");
 
 /** Members' own machines as places to work. */
 export function MachinesScreen() {
-  useTitle("Machines");
+  useTitle(t`Machines`);
   const team = useTeam();
   const { connect } = route.useSearch();
   const navigate = route.useNavigate();
@@ -37,29 +38,33 @@ export function MachinesScreen() {
       search={{ connect: true }}
       className={buttonClass("primary")}
     >
-      Connect a machine
+      <Trans>Connect a machine</Trans>
       <Kbd keys="o m" onFill />
     </Link>
   );
   return (
     <Page
-      title="Machines"
-      about="Your own computers as places to work. Each connects to this server, and its owner decides on it what may run."
+      title={t`Machines`}
+      about={t`Your own computers as places to work. Each connects to this server, and its owner decides on it what may run.`}
       actions={list.data && list.data.items.length > 0 && button}
     >
       {list.isPending ? (
-        <Skeleton rows={5} label="Loading the machines" />
+        <Skeleton rows={5} label={t`Loading the machines`} />
       ) : list.isError && !list.data ? (
-        <Failure what="The machines could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The machines could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       ) : list.data.items.length === 0 && !enabled ? (
-        <Empty title="Machines are disabled on this server">
-          An operator can let members connect their own machines: <code>sandboxing.runner.enabled</code> in{" "}
-          <code>config.json</code>.
+        <Empty title={t`Machines are disabled on this server`}>
+          <Trans>
+            An operator can let members connect their own machines: <code>sandboxing.runner.enabled</code> in{" "}
+            <code>config.json</code>.
+          </Trans>
         </Empty>
       ) : list.data.items.length === 0 ? (
-        <Empty title="No machine connected yet" action={button}>
-          One command makes your computer a place for workspaces, with its files, hardware and network. Its firewall
-          needs no open port.
+        <Empty title={t`No machine connected yet`} action={button}>
+          <Trans>
+            One command makes your computer a place for workspaces, with its files, hardware and network. Its firewall
+            needs no open port.
+          </Trans>
         </Empty>
       ) : (
         sortMachines(list.data.items).map((g) => (
@@ -105,7 +110,10 @@ function Row({ machine: m }: { machine: Machine }) {
             {m.questions.length > 0 && (
               <span className="text-meta text-needs">
                 <span aria-hidden>◆ </span>
-                {plural(m.questions.length, "question")} waiting for approval at the machine
+                <Trans>
+                  {plural(m.questions.length, { one: "# question", other: "# questions" })} waiting for approval at the
+                  machine
+                </Trans>
               </span>
             )}
           </span>
@@ -120,12 +128,26 @@ function Row({ machine: m }: { machine: Machine }) {
         </span>
         <span className="min-w-0 text-meta text-fg3 md:text-right">
           <span className="block">
-            {m.workspaces.length > 0 ? plural(m.workspaces.length, "workspace") : "no workspaces"}
+            {m.workspaces.length > 0
+              ? plural(m.workspaces.length, { one: "# workspace", other: "# workspaces" })
+              : t`no workspaces`}
           </span>
           <span className="block break-words">
-            {m.version && <>version {m.version}</>}
-            {m.version && !m.latest && <span className="text-needs">, update available</span>}
-            {!online && m.seen_at !== null && <span title={exact(m.seen_at)}>, seen {ago(m.seen_at, now)}</span>}
+            {m.version && (
+              <>
+                <Trans>version {m.version}</Trans>
+              </>
+            )}
+            {m.version && !m.latest && (
+              <span className="text-needs">
+                <Trans>, update available</Trans>
+              </span>
+            )}
+            {!online && m.seen_at !== null && (
+              <span title={exact(m.seen_at)}>
+                <Trans>, seen {ago(m.seen_at, now)}</Trans>
+              </span>
+            )}
           </span>
         </span>
       </Link>

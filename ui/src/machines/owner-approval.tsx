@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useNow } from "@/format/now";
 import { visible } from "@/format/text";
@@ -19,22 +21,29 @@ export default function OwnersYes({ machineId, about }: Props) {
   if (!m || asked.length === 0) return null;
   return (
     <section
-      aria-label={`Waiting for ${m.mine ? "your" : "the owner's"} approval`}
+      aria-label={t`Waiting for ${m.mine ? t`your` : t`the owner's`} approval`}
       className="border-b border-hairline bg-bg2 px-4 py-2"
     >
       <p role="status" className="font-medium">
         <span aria-hidden className="text-needs">
           ◆{" "}
         </span>
-        Waiting for {m.mine ? "your" : `${m.user_name}'s`} approval at {m.name}
+        <Trans>
+          Waiting for {m.mine ? t`your` : `${m.user_name}'s`} approval at {m.name}
+        </Trans>
       </p>
       <ul>
         {asked.map((q) => (
           <li key={q.id} className="break-words text-fg2">
-            {visible(q.text)} <span className="text-meta text-fg3">asked {ago(q.asked_at, now)}</span>
+            {visible(q.text)}{" "}
+            <span className="text-meta text-fg3">
+              <Trans>asked {ago(q.asked_at, now)}</Trans>
+            </span>
             {m.mine && (
               <span className="text-meta text-fg3">
-                . Answer there: <code className="select-all">parawork runner allow {q.id}</code>
+                <Trans>
+                  . Answer there: <code className="select-all">parawork runner allow {q.id}</code>
+                </Trans>
               </span>
             )}
           </li>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import { useNow } from "@/format/now";
 import { visible } from "@/format/text";
@@ -17,7 +19,7 @@ export function Questions({ machine: m }: { machine: Machine }) {
         <span aria-hidden className="text-needs">
           ◆{" "}
         </span>
-        Waiting for {m.mine ? "your" : `${m.user_name}'s`} approval at the machine
+        <Trans>Waiting for {m.mine ? t`your` : `${m.user_name}'s`} approval at the machine</Trans>
       </h2>
       <ul className="divide-y divide-hairline">
         {m.questions.map((q) => {
@@ -38,17 +40,19 @@ export function Questions({ machine: m }: { machine: Machine }) {
                     ·{" "}
                   </>
                 )}
-                <span title={exact(q.asked_at)}>asked {ago(q.asked_at, now)}</span>
+                <span title={exact(q.asked_at)}>
+                  <Trans>asked {ago(q.asked_at, now)}</Trans>
+                </span>
               </p>
-              {m.mine && <CopyLine text={`parawork runner allow ${q.id}`} label="the command that allows it" />}
+              {m.mine && <CopyLine text={`parawork runner allow ${q.id}`} label={t`the command that allows it`} />}
             </li>
           );
         })}
       </ul>
       <p className="text-meta text-fg3">
         {m.mine
-          ? "Answer with this command in any terminal on that machine. Use deny instead of allow to refuse, or add --always to allow later requests from that workspace as well. Without an answer the request is refused."
-          : "It continues or is refused once the owner answers there."}
+          ? t`Answer with this command in any terminal on that machine. Use deny instead of allow to refuse, or add --always to allow later requests from that workspace as well. Without an answer the request is refused.`
+          : t`It continues or is refused once the owner answers there.`}
       </p>
     </section>
   );

@@ -1,6 +1,7 @@
+import { plural, t as tr } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useNow } from "@/format/now";
-import { plural } from "@/format/text";
 import { ago, clock, exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { useAction } from "@/kit/use-action";
@@ -17,7 +18,7 @@ export function Tokens() {
   return (
     <section aria-labelledby="tokens" className="mt-8">
       <h2 id="tokens" className="mb-1 text-title font-semibold">
-        Connection tokens
+        <Trans>Connection tokens</Trans>
       </h2>
       <ul className="divide-y divide-hairline border-y border-hairline">
         {open.map((t) => (
@@ -30,17 +31,17 @@ export function Tokens() {
 
 function Row({ token: t, now }: { token: OpenToken; now: number }) {
   const team = useTeam();
-  const name = t.name || "Unnamed";
+  const name = t.name || tr`Unnamed`;
   const end = useAction({
     act: () => endToken(t.id),
     confirm: {
-      title: `Revoke the token ${name}?`,
-      body: "It cannot connect any more machines. Connected machines stay connected.",
-      action: "Revoke",
+      title: tr`Revoke the token ${name}?`,
+      body: tr`It cannot connect any more machines. Connected machines stay connected.`,
+      action: tr`Revoke`,
       danger: true,
     },
     refresh: [machineKeys.tokens(team.slug)],
-    failed: "The token was not revoked",
+    failed: tr`The token was not revoked`,
   });
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-1 py-2">
@@ -48,14 +49,20 @@ function Row({ token: t, now }: { token: OpenToken; now: number }) {
         <p className="font-medium break-words">{name}</p>
         <p className="text-meta text-fg3">
           {[t.reusable ? "connects many machines" : "connects one machine", t.user_name].filter(Boolean).join(", ")} ·{" "}
-          <span title={exact(t.created_at)}>created {ago(t.created_at, now)}</span>
-          {t.uses > 0 && ` · used ${plural(t.uses, "time")}`} ·{" "}
-          {t.expires_at ? `ends ${clock(t.expires_at, now)}` : "until it is revoked"}
+          <span title={exact(t.created_at)}>
+            <Trans>created {ago(t.created_at, now)}</Trans>
+          </span>
+          {t.uses > 0 && tr` · used ${plural(t.uses, { one: "# time", other: "# times" })}`} ·{" "}
+          {t.expires_at ? tr`ends ${clock(t.expires_at, now)}` : tr`until it is revoked`}
         </p>
       </div>
       {(t.mine || team.can("team.manage")) && (
-        <Button busy={end.busy && "Revoking"} onClick={() => void end.run()} aria-label={`Revoke the token ${name}`}>
-          Revoke
+        <Button
+          busy={end.busy && tr`Revoking`}
+          onClick={() => void end.run()}
+          aria-label={tr`Revoke the token ${name}`}
+        >
+          <Trans>Revoke</Trans>
         </Button>
       )}
     </li>

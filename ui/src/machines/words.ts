@@ -1,5 +1,6 @@
+import { plural, t } from "@lingui/core/macro";
 import { mb } from "@/format/size";
-import { count, plural } from "@/format/text";
+import { count } from "@/format/text";
 import { clock } from "@/format/time";
 import type { MarkKind } from "@/kit/mark";
 import type { Connection, Machine } from "./api";
@@ -13,13 +14,13 @@ export interface Stands {
 
 /** How a machine is now. */
 export function machineStands(m: Machine, now: number): Stands {
-  if (m.state === "revoked") return { mark: "stopped", word: "Revoked", text: "" };
+  if (m.state === "revoked") return { mark: "stopped", word: t`Revoked`, text: "" };
   if (m.state === "offline") {
-    const since = m.offline_at ? `since ${clock(m.offline_at, now)}` : "not connected yet";
-    return { mark: "idle", word: "Offline", text: [since, m.offline_reason].filter(Boolean).join(": ") };
+    const since = m.offline_at ? `since ${clock(m.offline_at, now)}` : t`not connected yet`;
+    return { mark: "idle", word: t`Offline`, text: [since, m.offline_reason].filter(Boolean).join(": ") };
   }
-  if (!m.available) return { mark: "needs", word: "Online, accepts no work", text: m.reason };
-  return { mark: "merged", word: "Online", text: "" };
+  if (!m.available) return { mark: "needs", word: t`Online, accepts no work`, text: m.reason };
+  return { mark: "merged", word: t`Online`, text: "" };
 }
 
 const OS: Record<string, string> = { linux: "Linux", darwin: "macOS" };
@@ -36,11 +37,11 @@ export function systemWords(m: Pick<Machine, "os" | "arch" | "release">): string
 export function modeWords(m: Pick<Machine, "mode" | "image">): string {
   switch (m.mode) {
     case "docker":
-      return m.image ? `Docker, ${m.image}` : "Docker";
+      return m.image ? t`Docker, ${m.image}` : "Docker";
     case "bubblewrap":
-      return "Process sandbox";
+      return t`Process sandbox`;
     case "direct":
-      return "Directly on the machine";
+      return t`Directly on the machine`;
   }
 }
 
@@ -48,31 +49,31 @@ export function modeWords(m: Pick<Machine, "mode" | "image">): string {
 export function networkWords(network: string): string {
   switch (network) {
     case "host":
-      return "The machine's network, including its local network";
+      return t`The machine's network, including its local network`;
     case "open":
-      return "All public addresses";
+      return t`All public addresses`;
     case "allow":
-      return "Names on the owner's list";
+      return t`Names on the owner's list`;
     case "none":
-      return "Nothing";
+      return t`Nothing`;
     default:
       return network;
   }
 }
 
 export const ACCESS: Record<Machine["access"], { name: string; means: string }> = {
-  full: { name: "Full", means: "Agents work without asking its owner." },
-  ask: { name: "Ask", means: "The machine asks its owner before anything starts or writes." },
-  read_only: { name: "Read only", means: "Nothing can start or write there." },
+  full: { name: t`Full`, means: t`Agents work without asking its owner.` },
+  ask: { name: t`Ask`, means: t`The machine asks its owner before anything starts or writes.` },
+  read_only: { name: t`Read only`, means: t`Nothing can start or write there.` },
 };
 
 /** Limits its owner set, in one line. */
 export function ownerLimits(l: Machine["limits"]): string {
   const parts = [
-    l.sandboxes && `${plural(l.sandboxes, "workspace")} at once`,
+    l.sandboxes && t`${plural(l.sandboxes, { one: "# workspace", other: "# workspaces" })} at once`,
     l.cpus && `${count(l.cpus)} ${l.cpus === 1 ? "core" : "cores"} each`,
-    l.memory_mb && `${mb(l.memory_mb)} of memory each`,
-    l.disk_mb && `${mb(l.disk_mb)} of disk each`,
+    l.memory_mb && t`${mb(l.memory_mb)} of memory each`,
+    l.disk_mb && t`${mb(l.disk_mb)} of disk each`,
   ].filter(Boolean);
   return parts.length > 0 ? parts.join(", ") : "none";
 }
@@ -83,7 +84,7 @@ export function loadWords(m: Machine): string {
     `${Math.round(m.load.cpu * 100)} % CPU`,
     m.memory_mb > 0 && `${mb(m.load.memory_used_mb)} of ${mb(m.memory_mb)}`,
     // Show the free disk space only if it is low.
-    m.load.disk_free_mb > 0 && m.load.disk_free_mb < 5120 && `${mb(m.load.disk_free_mb)} of disk left`,
+    m.load.disk_free_mb > 0 && m.load.disk_free_mb < 5120 && t`${mb(m.load.disk_free_mb)} of disk left`,
   ].filter(Boolean);
   return parts.join(", ");
 }
@@ -94,9 +95,9 @@ export function sortMachines(list: readonly Machine[]): { title: string; items: 
   const by = (want: (m: Machine) => boolean) =>
     list.filter(want).sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name) || a.created_at - b.created_at);
   return [
-    { title: "Yours", items: by((m) => m.mine) },
-    { title: "Shared with the team", items: by((m) => !m.mine && m.share === "team") },
-    { title: "Of other members", items: by((m) => !m.mine && m.share !== "team") },
+    { title: t`Yours`, items: by((m) => m.mine) },
+    { title: t`Shared with the team`, items: by((m) => !m.mine && m.share === "team") },
+    { title: t`Of other members`, items: by((m) => !m.mine && m.share !== "team") },
   ].filter((g) => g.items.length > 0);
 }
 
@@ -113,4 +114,4 @@ export const runLine = (command: string): string => command.replace(/^parawork /
 
 /** How a connection ended, or that it is open. */
 export const connectionWords = (c: Connection): string =>
-  c.ended_at ? c.reason || "the connection ended" : "connected now";
+  c.ended_at ? c.reason || t`the connection ended` : t`connected now`;

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
@@ -33,12 +35,19 @@ export function ArtifactChoice({ workspace: w, value, onChange, links = false }:
     onChange(value.map((c) => (c.id === id ? { id, ...(on ? { link_minutes: WEEK } : {}) } : c)));
   return (
     <details onToggle={(e) => setOpen(e.currentTarget.open)}>
-      <summary className="w-fit cursor-pointer">Artifacts{value.length > 0 && ` (${value.length})`}</summary>
+      <summary className="w-fit cursor-pointer">
+        <Trans>Artifacts</Trans>
+        {value.length > 0 && ` (${value.length})`}
+      </summary>
       <div className="max-h-48 overflow-y-auto pt-1">
         {list.isError && (
-          <Failure what="The artifacts could not be loaded." error={list.error} retry={() => void list.refetch()} />
+          <Failure what={t`The artifacts could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
         )}
-        {list.data?.length === 0 && <p className="text-fg3">The workspace has no artifacts.</p>}
+        {list.data?.length === 0 && (
+          <p className="text-fg3">
+            <Trans>The workspace has no artifacts.</Trans>
+          </p>
+        )}
         {list.data?.map((a) => {
           const chosen = value.find((c) => c.id === a.id);
           return (
@@ -51,8 +60,8 @@ export function ArtifactChoice({ workspace: w, value, onChange, links = false }:
               />
               {links && chosen && (
                 <Check
-                  label="with a link for 7 days"
-                  aria-label={`${a.name}: with a link for 7 days`}
+                  label={t`with a link for 7 days`}
+                  aria-label={t`${a.name}: with a link for 7 days`}
                   checked={chosen.link_minutes !== undefined}
                   onChange={(e) => link(a.id, e.target.checked)}
                 />
@@ -62,7 +71,7 @@ export function ArtifactChoice({ workspace: w, value, onChange, links = false }:
         })}
         {links && value.some((c) => c.link_minutes) && (
           <p className="text-meta text-fg3">
-            Anyone who can read the description can use the links without signing in.
+            <Trans>Anyone who can read the description can use the links without signing in.</Trans>
           </p>
         )}
       </div>

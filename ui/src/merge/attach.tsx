@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
@@ -32,7 +34,7 @@ export function useAttach(w: Workspace) {
   return useMutation({
     mutationFn: () => data(api.POST("/workspaces/{id}/report", { params: { path: { id: w.id } } })),
     onSuccess: (n) => {
-      toast({ kind: "good", title: `The report is attached to ${short(n.commit)}` });
+      toast({ kind: "good", title: t`The report is attached to ${short(n.commit)}` });
       return client.invalidateQueries({ queryKey: keys.activity(w.id) });
     },
   });
@@ -42,9 +44,11 @@ export function useAttach(w: Workspace) {
 export function Attached({ commit }: { commit: string }) {
   return (
     <p className="flex flex-wrap items-baseline gap-x-3 text-fg2">
-      <Mark kind="merged" word={`The report is attached to ${short(commit)}`} />
+      <Mark kind="merged" word={t`The report is attached to ${short(commit)}`} />
       <span>
-        <code className="font-mono text-code">git log --notes=parawork</code> shows it in the repository.
+        <Trans>
+          <code className="font-mono text-code">git log --notes=parawork</code> shows it in the repository.
+        </Trans>
       </span>
     </p>
   );

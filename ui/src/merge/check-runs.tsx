@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
@@ -21,12 +23,12 @@ export const checkKeys = {
 
 /** A check's state as shape and word. */
 export const CHECK_MARKS: Record<Schemas["ChecksState"], { kind: MarkKind; word: string }> = {
-  none: { kind: "idle", word: "Not run" },
-  waiting: { kind: "setup", word: "Waiting" },
-  running: { kind: "running", word: "Running" },
-  passed: { kind: "merged", word: "Passed" },
-  failed: { kind: "failed", word: "Failed" },
-  stale: { kind: "idle", word: "Outdated" },
+  none: { kind: "idle", word: t`Not run` },
+  waiting: { kind: "setup", word: t`Waiting` },
+  running: { kind: "running", word: t`Running` },
+  passed: { kind: "merged", word: t`Passed` },
+  failed: { kind: "failed", word: t`Failed` },
+  stale: { kind: "idle", word: t`Outdated` },
 };
 
 const RUN_MARKS: Record<CheckRun["state"], { kind: MarkKind; word: string }> = {
@@ -34,9 +36,9 @@ const RUN_MARKS: Record<CheckRun["state"], { kind: MarkKind; word: string }> = {
   running: CHECK_MARKS.running,
   passed: CHECK_MARKS.passed,
   failed: CHECK_MARKS.failed,
-  timed_out: { kind: "failed", word: "Timed out" },
-  cancelled: { kind: "stopped", word: "Cancelled" },
-  lost: { kind: "failed", word: "Lost" },
+  timed_out: { kind: "failed", word: t`Timed out` },
+  cancelled: { kind: "stopped", word: t`Cancelled` },
+  lost: { kind: "failed", word: t`Lost` },
 };
 
 /** One run of a check: how it stands, what it printed, a way to end it. mark is how the check stands, where that is not the run's own word. */
@@ -59,7 +61,7 @@ export function CheckRow({
   const cancel = useMutation({
     mutationFn: () => api.POST("/check-runs/{id}/cancel", { params: { path: { id: run?.id ?? "" } } }),
     onSettled: () => run && client.invalidateQueries({ queryKey: checkKeys.checks(run.workspace_id) }),
-    onError: (error) => toastError("The check was not cancelled", error),
+    onError: (error) => toastError(t`The check was not cancelled`, error),
   });
   const shown = mark ?? (run ? RUN_MARKS[run.state] : CHECK_MARKS.none);
   return (
@@ -67,7 +69,12 @@ export function CheckRow({
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
         <span className="min-w-0 flex-1 break-words">
           <span className="font-medium">{name}</span>
-          {!required && <span className="text-meta text-fg3"> not required</span>}
+          {!required && (
+            <span className="text-meta text-fg3">
+              {" "}
+              <Trans>not required</Trans>
+            </span>
+          )}
         </span>
         <Mark kind={shown.kind} word={shown.word} />
         {run && (
@@ -80,18 +87,18 @@ export function CheckRow({
           </span>
         )}
         {run && (
-          <Button look="quiet" aria-expanded={open} onClick={() => setOpen(!open)} aria-label={`Output of ${name}`}>
-            Output
+          <Button look="quiet" aria-expanded={open} onClick={() => setOpen(!open)} aria-label={t`Output of ${name}`}>
+            <Trans>Output</Trans>
           </Button>
         )}
         {going && team.can("workspace.edit") && (
           <Button
             look="quiet"
-            busy={cancel.isPending && "Cancelling"}
+            busy={cancel.isPending && t`Cancelling`}
             onClick={() => cancel.mutate()}
-            aria-label={`Cancel ${name}`}
+            aria-label={t`Cancel ${name}`}
           >
-            Cancel
+            <Trans>Cancel</Trans>
           </Button>
         )}
       </div>
@@ -110,14 +117,25 @@ function RunOutput({ run, going }: { run: CheckRun; going: boolean }) {
       ) as Promise<string>,
     refetchInterval: going ? 1500 : false,
   });
-  if (output.isPending) return <Busy>Loading the output…</Busy>;
+  if (output.isPending)
+    return (
+      <Busy>
+        <Trans>Loading the output…</Trans>
+      </Busy>
+    );
   if (output.error)
-    return <Failure what="The output could not be loaded." error={output.error} retry={() => void output.refetch()} />;
+    return (
+      <Failure what={t`The output could not be loaded.`} error={output.error} retry={() => void output.refetch()} />
+    );
   return (
     <div>
       <p className="font-mono text-code break-all whitespace-pre-wrap text-fg3">{run.command}</p>
-      <Output text={output.data || "No output."} className="max-h-96 font-mono" />
-      {run.truncated && <p className="text-meta text-fg3">The beginning is truncated.</p>}
+      <Output text={output.data || t`No output.`} className="max-h-96 font-mono" />
+      {run.truncated && (
+        <p className="text-meta text-fg3">
+          <Trans>The beginning is truncated.</Trans>
+        </p>
+      )}
     </div>
   );
 }

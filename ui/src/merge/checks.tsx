@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { api, data } from "@/api/client";
@@ -35,33 +37,36 @@ export default function ChecksCard({ workspace: w }: CardProps) {
     );
   return (
     <MergeCard
-      title="Checks"
+      title={t`Checks`}
       aside={
         c && c.items.length > 0 ? (
           <>
             <Mark {...CHECK_MARKS[c.state]} />
             {may && (
-              <Button busy={run.isPending && "Starting"} onClick={() => run.mutate()}>
-                {c.state === "running" || c.state === "waiting" ? "Run again" : "Run checks"}
+              <Button busy={run.isPending && t`Starting`} onClick={() => run.mutate()}>
+                {c.state === "running" || c.state === "waiting" ? t`Run again` : t`Run checks`}
               </Button>
             )}
           </>
         ) : undefined
       }
     >
-      {checks.isPending && <Skeleton rows={2} label="Loading the checks" />}
+      {checks.isPending && <Skeleton rows={2} label={t`Loading the checks`} />}
       {checks.error && (
-        <Failure what="The checks could not be loaded." error={checks.error} retry={() => void checks.refetch()} />
+        <Failure what={t`The checks could not be loaded.`} error={checks.error} retry={() => void checks.refetch()} />
       )}
       {c?.items.length === 0 && (
         <p className="text-fg2">
-          The project has no checks. Checks are commands, such as its tests, that verify the work. {edit("Add checks")}
+          <Trans>
+            The project has no checks. Checks are commands, such as its tests, that verify the work.{" "}
+            {edit(t`Add checks`)}
+          </Trans>
         </p>
       )}
       {c && c.items.length > 0 && (
         <>
           <p className="text-fg2">
-            Checks run in the workspace's sandbox, on its current files. {edit("Edit the checks")}
+            <Trans>Checks run in the workspace's sandbox, on its current files. {edit(t`Edit the checks`)}</Trans>
           </p>
           <ul className="flex flex-col divide-y divide-hairline">
             {c.items.map((i) => (

@@ -1,5 +1,7 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import type { Schemas } from "@/api/client";
-import { plural, visible } from "@/format/text";
+import { visible } from "@/format/text";
 
 type Conflict = Schemas["Conflict"];
 
@@ -13,14 +15,16 @@ interface Props {
 /** Conflicting files, each with the places where both sides differ. */
 export function Conflicts({ conflicts, ours, theirs }: Props) {
   return (
-    <ul aria-label="Conflicting files" className="divide-y divide-hairline rounded-md border border-hairline">
+    <ul aria-label={t`Conflicting files`} className="divide-y divide-hairline rounded-md border border-hairline">
       {conflicts.map((c) => (
         <li key={c.path}>
           {c.hunks?.length ? (
             <details className="group">
               <summary className="flex cursor-pointer flex-wrap items-baseline gap-x-3 px-3 py-1.5 hover:bg-bg2">
                 <span className="min-w-0 flex-1 font-mono text-code break-all">{visible(c.path)}</span>
-                <span className="text-meta text-fg3">{plural(c.hunks.length + (c.more_hunks ?? 0), "place")}</span>
+                <span className="text-meta text-fg3">
+                  {plural(c.hunks.length + (c.more_hunks ?? 0), { one: "# place", other: "# places" })}
+                </span>
               </summary>
               {c.hunks.map((h) => (
                 <div key={h.line} className="grid gap-px border-t border-hairline bg-hairline sm:grid-cols-2">
@@ -29,7 +33,9 @@ export function Conflicts({ conflicts, ours, theirs }: Props) {
                 </div>
               ))}
               {(c.more_hunks ?? 0) > 0 && (
-                <p className="border-t border-hairline px-3 py-1.5 text-fg3">And {c.more_hunks} more.</p>
+                <p className="border-t border-hairline px-3 py-1.5 text-fg3">
+                  <Trans>And {c.more_hunks} more.</Trans>
+                </p>
               )}
             </details>
           ) : (
@@ -45,7 +51,7 @@ export function Conflicts({ conflicts, ours, theirs }: Props) {
 }
 
 function words(c: Conflict, ours: string, theirs: string): string {
-  if (c.ours && c.theirs && c.ours !== c.theirs) return `${c.ours} in ${ours}, ${c.theirs} in ${theirs}`;
+  if (c.ours && c.theirs && c.ours !== c.theirs) return t`${c.ours} in ${ours}, ${c.theirs} in ${theirs}`;
   return c.kind;
 }
 
@@ -58,7 +64,11 @@ function Side({ name, text }: { name: string; text: string }) {
         tabIndex={0}
         className="max-h-60 overflow-auto px-3 pt-0.5 pb-2 font-mono text-code leading-[18px]"
       >
-        {text || <span className="text-fg3">(nothing)</span>}
+        {text || (
+          <span className="text-fg3">
+            <Trans>(nothing)</Trans>
+          </span>
+        )}
       </pre>
     </figure>
   );

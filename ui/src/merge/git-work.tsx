@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, type Schemas, type Workspace } from "@/api/client";
 import { useNow } from "@/format/now";
@@ -10,10 +12,10 @@ import { gitWorkQuery, homeKeys } from "./queries";
 type Work = Schemas["GitWork"];
 
 const WORDS: Record<Work["kind"], string> = {
-  fetch: "Fetching",
-  push: "Pushing",
-  update: "Updating",
-  merge: "Merging",
+  fetch: t`Fetching`,
+  push: t`Pushing`,
+  update: t`Updating`,
+  merge: t`Merging`,
 };
 
 /** Git operations in this repository: running and queued, with a cancel button. */
@@ -26,7 +28,7 @@ export function GitWork({ workspace: w }: { workspace: Workspace }) {
 export function GitWorkList({ work, project, here }: { work: Work[]; project: string; here?: string | undefined }) {
   if (work.length === 0) return null;
   return (
-    <section aria-label="Git operations" className="rounded-md bg-bg2 px-3 py-2">
+    <section aria-label={t`Git operations`} className="rounded-md bg-bg2 px-3 py-2">
       <ul className="flex flex-col gap-2">
         {work.map((k) => (
           <Row key={k.id} work={k} project={project} here={here} />
@@ -44,7 +46,7 @@ function Row({ work: k, project, here }: { work: Work; project: string; here: st
     mutationFn: () =>
       api.POST("/projects/{id}/git-work/cancel", { params: { path: { id: project } }, body: { work_id: k.id } }),
     onSettled: () => client.invalidateQueries({ queryKey: homeKeys.gitWork(project) }),
-    onError: (error) => toastError("The operation was not cancelled", error),
+    onError: (error) => toastError(t`The operation was not cancelled`, error),
   });
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-1">
@@ -53,12 +55,14 @@ function Row({ work: k, project, here }: { work: Work; project: string; here: st
         className={k.waiting ? "size-2 rounded-full bg-fg3" : "pulse-mark size-2 rounded-full bg-running"}
       />
       <span className="min-w-0 flex-1">
-        <span className="font-medium">{k.waiting ? "Queued" : WORDS[k.kind]}</span>
+        <span className="font-medium">{k.waiting ? t`Queued` : WORDS[k.kind]}</span>
         {k.waiting && <span className="text-fg2"> ({WORDS[k.kind].toLowerCase()})</span>}
         {k.workspace && k.workspace.id !== here && (
           <span className="text-fg2">
             {" "}
-            for <span className="font-mono text-code">{k.workspace.key}</span>
+            <Trans>
+              for <span className="font-mono text-code">{k.workspace.key}</span>
+            </Trans>
           </span>
         )}
         <span className="text-meta text-fg3">
@@ -71,11 +75,11 @@ function Row({ work: k, project, here }: { work: Work; project: string; here: st
       {team.can("workspace.edit") && (
         <Button
           look="quiet"
-          busy={end.isPending && "Cancelling"}
+          busy={end.isPending && t`Cancelling`}
           onClick={() => end.mutate()}
-          aria-label={`Cancel ${WORDS[k.kind].toLowerCase()}${k.workspace ? ` of ${k.workspace.key}` : ""}`}
+          aria-label={t`Cancel ${WORDS[k.kind].toLowerCase()}${k.workspace ? t` of ${k.workspace.key}` : ""}`}
         >
-          Cancel
+          <Trans>Cancel</Trans>
         </Button>
       )}
     </li>

@@ -1,10 +1,12 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { mergePreviewQuery, projectsQuery } from "@/api/queries";
-import { plural, short } from "@/format/text";
+import { short } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Check, Choice, TextArea } from "@/kit/field";
 import { Mark } from "@/kit/mark";
@@ -64,11 +66,11 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
       setDone(result);
       toast({
         kind: "good",
-        title: `Merged into ${result.base}`,
-        text: `${result.base} is at ${short(result.commit)} now.`,
+        title: t`Merged into ${result.base}`,
+        text: t`${result.base} is at ${short(result.commit)} now.`,
       });
       if (report)
-        await attach.mutateAsync().catch((error) => toastError("Merged, but the report is not attached", error));
+        await attach.mutateAsync().catch((error) => toastError(t`Merged, but the report is not attached`, error));
       if (archive) await putAway();
     },
     onError: (error) => {
@@ -84,7 +86,7 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
       await navigate({ to: "/$team/w", params: { team: team.slug } });
       void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
     } catch (error) {
-      toastError("Merged, but not archived", error, () => void putAway());
+      toastError(t`Merged, but not archived`, error, () => void putAway());
     }
   };
   if (!may || !s) return null;
@@ -93,7 +95,7 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
   // Also when it was merged by the queue, on a forge, or before this page was opened.
   const merged = done !== undefined || s.merged;
   return (
-    <MergeCard title={`Merge into ${s.base}`}>
+    <MergeCard title={t`Merge into ${s.base}`}>
       {merged && <Next workspace={w} standing={s} result={done} putAway={() => void putAway()} />}
       {!merged && s.base_commit !== "" && (
         <form
@@ -109,18 +111,18 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
           {!nothing && (
             <Choice<Strategy>
               name="strategy"
-              legend="How"
+              legend={t`How`}
               value={strategy}
               onChange={setPicked}
               inline
               options={[
                 {
                   value: "merge",
-                  label: "Merge",
-                  hint: "Keeps all commits. Adds a merge commit where the base has moved.",
+                  label: t`Merge`,
+                  hint: t`Keeps all commits. Adds a merge commit where the base has moved.`,
                 },
-                { value: "squash", label: "Squash", hint: "Adds all changes to the base as one commit." },
-                { value: "rebase", label: "Rebase", hint: "Replays the commits on top of the base." },
+                { value: "squash", label: t`Squash`, hint: t`Adds all changes to the base as one commit.` },
+                { value: "rebase", label: t`Rebase`, hint: t`Replays the commits on top of the base.` },
               ]}
             />
           )}
@@ -132,9 +134,9 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
           />
           {!nothing && !conflicts && strategy !== "rebase" && (
             <TextArea
-              label="Message"
+              label={t`Message`}
               rows={2}
-              placeholder={strategy === "squash" ? w.name : `Merge ${w.branch} into ${s.base}`}
+              placeholder={strategy === "squash" ? w.name : t`Merge ${w.branch} into ${s.base}`}
               value={message}
               onChange={(e) => setMessage(e.target.value)}
             />
@@ -145,13 +147,13 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
             <div className="flex flex-wrap items-center justify-between gap-3">
               <div>
                 <Check
-                  label="Attach the report to the merge"
-                  hint="As a git note on its commit."
+                  label={t`Attach the report to the merge`}
+                  hint={t`As a git note on its commit.`}
                   checked={report}
                   onChange={(e) => setReport(e.target.checked)}
                 />
                 <Check
-                  label="Archive the workspace after merging"
+                  label={t`Archive the workspace after merging`}
                   checked={archive}
                   onChange={(e) => setArchive(e.target.checked)}
                 />
@@ -161,7 +163,7 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
                 look="primary"
                 keys="mod+enter"
                 disabled={!possible || preview.isFetching}
-                busy={merge.isPending && "Merging"}
+                busy={merge.isPending && t`Merging`}
               >
                 {outcome(strategy, plan?.fast_forward === true && (strategy === "rebase" || message.trim() === ""))}
               </Button>
@@ -175,9 +177,9 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
 
 /** What pressing the button does to the base. A message of one's own needs a commit to carry it. */
 function outcome(strategy: Strategy, fastForward: boolean): string {
-  if (fastForward) return "Fast-forward";
-  if (strategy === "squash") return "Squash and merge";
-  return strategy === "rebase" ? "Rebase and merge" : "Create a merge commit";
+  if (fastForward) return t`Fast-forward`;
+  if (strategy === "squash") return t`Squash and merge`;
+  return strategy === "rebase" ? t`Rebase and merge` : t`Create a merge commit`;
 }
 
 interface OutlookProps {
@@ -190,32 +192,45 @@ interface OutlookProps {
 
 /** Shows what a merge would do, computed without changing anything. */
 function Outlook({ workspace: w, commits, query, plan }: OutlookProps) {
-  if (query.pending) return <Busy>Checking the merge…</Busy>;
-  if (query.error) return <Failure what="The merge could not be checked." error={query.error} retry={query.retry} />;
+  if (query.pending)
+    return (
+      <Busy>
+        <Trans>Checking the merge…</Trans>
+      </Busy>
+    );
+  if (query.error) return <Failure what={t`The merge could not be checked.`} error={query.error} retry={query.retry} />;
   if (!plan) return null;
   return (
-    <div role="group" aria-label="Preview" aria-live="polite" className="flex flex-col gap-1.5">
+    <div role="group" aria-label={t`Preview`} aria-live="polite" className="flex flex-col gap-1.5">
       {plan.up_to_date ? (
         <p className="text-fg2">
-          Nothing to merge: <span className="font-mono text-code">{plan.base}</span> has every commit of this branch.
+          <Trans>
+            Nothing to merge: <span className="font-mono text-code">{plan.base}</span> has every commit of this branch.
+          </Trans>
         </p>
       ) : plan.conflicts.length > 0 ? (
         <>
-          <Mark kind="failed" word={`${plural(plan.conflicts.length, "file")} in conflict`} />
+          <Mark
+            kind="failed"
+            word={t`${plural(plan.conflicts.length, { one: "# file", other: "# files" })} in conflict`}
+          />
           <Conflicts conflicts={plan.conflicts} ours={plan.base} theirs={w.branch} />
           <p className="text-fg2">
-            Nothing was changed. Update the branch from <span className="font-mono text-code">{plan.base}</span> first
-            and resolve the conflicts there, yourself or with an agent. Then merge.
+            <Trans>
+              Nothing was changed. Update the branch from <span className="font-mono text-code">{plan.base}</span> first
+              and resolve the conflicts there, yourself or with an agent. Then merge.
+            </Trans>
           </p>
         </>
       ) : (
         <>
-          <Mark kind="merged" word="No conflicts" />
+          <Mark kind="merged" word={t`No conflicts`} />
           <p className="text-fg2">
-            {plural(plan.commits, "commit")}, {plural(plan.files, "file")}.{" "}
+            {plural(plan.commits, { one: "# commit", other: "# commits" })},{" "}
+            {plural(plan.files, { one: "# file", other: "# files" })}.{" "}
             {plan.fast_forward && !commits
-              ? `${plan.base} fast-forwards to ${short(plan.head)}.`
-              : `${plan.base} moves from ${short(plan.base_commit)}${plan.commit ? ` to ${short(plan.commit)}` : ""}.`}
+              ? t`${plan.base} fast-forwards to ${short(plan.head)}.`
+              : t`${plan.base} moves from ${short(plan.base_commit)}${plan.commit ? t` to ${short(plan.commit)}` : ""}.`}
           </p>
         </>
       )}
@@ -234,7 +249,9 @@ function Outlook({ workspace: w, commits, query, plan }: OutlookProps) {
       {(w.agents.state === "working" || w.agents.state === "waiting") &&
         plan.conflicts.length === 0 &&
         !plan.up_to_date && (
-          <p className="text-meta text-fg3">A session is still working here. Only commits are merged.</p>
+          <p className="text-meta text-fg3">
+            <Trans>A session is still working here. Only commits are merged.</Trans>
+          </p>
         )}
     </div>
   );
@@ -261,7 +278,7 @@ function Next({
   const push = useMutation({
     mutationFn: () =>
       data(api.POST("/workspaces/{id}/push", { params: { path: { id: w.id } }, body: { what: "base" } })),
-    onSuccess: (r) => toast({ kind: "good", title: `${r.branch} is pushed`, text: `At commit ${short(r.commit)}.` }),
+    onSuccess: (r) => toast({ kind: "good", title: t`${r.branch} is pushed`, text: t`At commit ${short(r.commit)}.` }),
     onSettled: () => afterMove(client, w, team.slug),
   });
   const unpushed = s.remote !== "" && s.base_ahead > 0;
@@ -269,15 +286,18 @@ function Next({
   return (
     <div role="status" className="flex flex-col gap-3">
       <div className="flex flex-col gap-1">
-        <Mark kind="merged" word={`Merged into ${s.base}`} />
+        <Mark kind="merged" word={t`Merged into ${s.base}`} />
         <p className="text-fg2">
-          {result && `${plural(result.commits, "commit")}, ${plural(result.files, "file")}. `}
+          {result &&
+            `${plural(result.commits, { one: "# commit", other: "# commits" })}, ${plural(result.files, { one: "# file", other: "# files" })}. `}
           {commit && (
             <>
-              The merge is <span className="font-mono text-code">{short(commit)}</span>.{" "}
+              <Trans>
+                The merge is <span className="font-mono text-code">{short(commit)}</span>.
+              </Trans>{" "}
             </>
           )}
-          Other workspaces show that {s.base} changed and can be updated from it.
+          <Trans>Other workspaces show that {s.base} changed and can be updated from it.</Trans>
         </p>
       </div>
       {attached && <Attached commit={attached} />}
@@ -287,29 +307,32 @@ function Next({
             ◆
           </span>
           <span>
-            The merge is only in Parawork. The remote lacks {plural(s.base_ahead, "commit")} of {s.base}.
+            <Trans>
+              The merge is only in Parawork. The remote lacks{" "}
+              {plural(s.base_ahead, { one: "# commit", other: "# commits" })} of {s.base}.
+            </Trans>
           </span>
         </p>
       )}
       <div className="flex flex-wrap gap-2">
         {unpushed && (
-          <Button look="primary" busy={push.isPending && "Pushing"} onClick={() => push.mutate()}>
-            Push {s.base} to the remote
+          <Button look="primary" busy={push.isPending && t`Pushing`} onClick={() => push.mutate()}>
+            <Trans>Push {s.base} to the remote</Trans>
           </Button>
         )}
         <Button look={unpushed ? "plain" : "primary"} onClick={putAway}>
-          Archive the workspace
+          <Trans>Archive the workspace</Trans>
         </Button>
         {!attached && (
-          <Button busy={attach.isPending && "Attaching"} onClick={() => attach.mutate()}>
-            Attach the report
+          <Button busy={attach.isPending && t`Attaching`} onClick={() => attach.mutate()}>
+            <Trans>Attach the report</Trans>
           </Button>
         )}
         <Button onClick={() => void navigate({ search: (x) => ({ ...x, tab: undefined, session: undefined }) })}>
-          Keep working here
+          <Trans>Keep working here</Trans>
         </Button>
         <Button onClick={() => void navigate({ to: "/$team/w", params: { team: team.slug } })}>
-          Other workspaces of {w.project_name}
+          <Trans>Other workspaces of {w.project_name}</Trans>
         </Button>
       </div>
       <FormError error={push.error ?? attach.error} />

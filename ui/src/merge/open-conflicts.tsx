@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -27,7 +29,7 @@ export function OpenConflicts({ workspace: w, stamp }: { workspace: Workspace; s
     mutationFn: () =>
       data(api.GET("/workspaces/{id}/update/conflicts", { params: { path: { id: w.id }, query: { wake: true } } })),
     onSuccess: show,
-    onError: (error) => toastError("The workspace could not be woken", error),
+    onError: (error) => toastError(t`The workspace could not be woken`, error),
   });
   const [kept, setKept] = useState<Record<string, string>>({}); // snapshots from before each decision
   const decide = useMutation({
@@ -46,22 +48,31 @@ export function OpenConflicts({ workspace: w, stamp }: { workspace: Workspace; s
       show(r.conflicts);
     },
     onError: (error, { one }) => {
-      toastError(`${visible(one.path)} was not resolved`, error);
+      toastError(t`${visible(one.path)} was not resolved`, error);
       if (error instanceof ApiError && error.code === "conflict_changed") void found.refetch();
     },
     onSettled: () => void client.invalidateQueries({ queryKey: conflictsKey(w.id), refetchType: "none" }),
   });
-  if (found.isPending) return <Busy>Loading the conflicts…</Busy>;
+  if (found.isPending)
+    return (
+      <Busy>
+        <Trans>Loading the conflicts…</Trans>
+      </Busy>
+    );
   if (found.error)
-    return <Failure what="The conflicts could not be loaded." error={found.error} retry={() => void found.refetch()} />;
+    return (
+      <Failure what={t`The conflicts could not be loaded.`} error={found.error} retry={() => void found.refetch()} />
+    );
   const all = found.data;
   if (all.asleep)
     return (
       <div className="flex flex-wrap items-center gap-3">
-        <p className="text-fg2">The conflicts are only known in the sandbox, and it is not running.</p>
+        <p className="text-fg2">
+          <Trans>The conflicts are only known in the sandbox, and it is not running.</Trans>
+        </p>
         {team.can("workspace.edit") && (
-          <Button busy={wake.isPending && "Waking"} onClick={() => wake.mutate()}>
-            Wake and load conflicts
+          <Button busy={wake.isPending && t`Waking`} onClick={() => wake.mutate()}>
+            <Trans>Wake and load conflicts</Trans>
           </Button>
         )}
       </div>
@@ -69,7 +80,7 @@ export function OpenConflicts({ workspace: w, stamp }: { workspace: Workspace; s
   if (all.items.length === 0) return null;
   return (
     <>
-      <ul aria-label="Conflicting files" className="divide-y divide-hairline rounded-md border border-hairline">
+      <ul aria-label={t`Conflicting files`} className="divide-y divide-hairline rounded-md border border-hairline">
         {all.items.map((one) => (
           <li key={one.path} className="flex flex-col gap-2 px-3 py-2">
             <div className="flex flex-wrap items-baseline gap-x-4 gap-y-1">
@@ -79,15 +90,19 @@ export function OpenConflicts({ workspace: w, stamp }: { workspace: Workspace; s
             </div>
             {one.kind !== "content" && !one.decided && <Sides workspace={w} one={one} all={all} />}
             {team.can("workspace.edit") && (
-              <div role="group" aria-label={`Resolution of ${visible(one.path)}`} className="flex flex-wrap gap-2">
+              <div role="group" aria-label={t`Resolution of ${visible(one.path)}`} className="flex flex-wrap gap-2">
                 {one.decided ? (
                   <Button
                     look="quiet"
                     className="max-w-full"
-                    busy={decide.isPending && decide.variables.one.path === one.path && "Undoing"}
+                    busy={decide.isPending && decide.variables.one.path === one.path && t`Undoing`}
                     onClick={() => decide.mutate({ one })}
                   >
-                    Undo<span className="sr-only"> the resolution of {visible(one.path)}</span>
+                    <Trans>Undo</Trans>
+                    <span className="sr-only">
+                      {" "}
+                      <Trans>the resolution of {visible(one.path)}</Trans>
+                    </span>
                   </Button>
                 ) : (
                   one.choices
@@ -101,7 +116,7 @@ export function OpenConflicts({ workspace: w, stamp }: { workspace: Workspace; s
                           decide.isPending &&
                           decide.variables.one.path === one.path &&
                           decide.variables.take === take &&
-                          "Resolving"
+                          t`Resolving`
                         }
                         onClick={() => decide.mutate({ one, take })}
                       >
@@ -114,7 +129,11 @@ export function OpenConflicts({ workspace: w, stamp }: { workspace: Workspace; s
           </li>
         ))}
       </ul>
-      {all.more > 0 && <p className="text-fg3">And {all.more} more.</p>}
+      {all.more > 0 && (
+        <p className="text-fg3">
+          <Trans>And {all.more} more.</Trans>
+        </p>
+      )}
     </>
   );
 }
@@ -124,39 +143,39 @@ function State({ one, all }: { one: One; all: Open }) {
   const marks = one.marks.length > 0 && (
     <Mark
       kind="needs"
-      word={`Conflict markers in ${one.marks.length > 1 ? "lines" : "line"} ${one.marks.join(", ")}`}
+      word={t`Conflict markers in ${one.marks.length > 1 ? t`lines` : t`line`} ${one.marks.join(", ")}`}
     />
   );
   if (one.decided)
     return (
       <>
-        <Mark kind="merged" word={TAKEN[one.taken]?.(one, all) ?? "Resolved"} />
+        <Mark kind="merged" word={TAKEN[one.taken]?.(one, all) ?? t`Resolved`} />
         {marks}
       </>
     );
-  if (one.kind === "content") return marks || <Mark kind="merged" word="No conflict markers" />;
-  return <Mark kind="needs" word={`${KINDS[one.kind]}: unresolved`} />;
+  if (one.kind === "content") return marks || <Mark kind="merged" word={t`No conflict markers`} />;
+  return <Mark kind="needs" word={t`${KINDS[one.kind]}: unresolved`} />;
 }
 
 const KINDS: Record<One["kind"], string> = {
   content: "Changed on both sides",
-  binary: "Not mergeable by line",
-  deleted: "Deleted on one side, changed on the other",
+  binary: t`Not mergeable by line`,
+  deleted: t`Deleted on one side, changed on the other`,
   mode: "Executable bit differs",
-  symlink: "Different link targets",
-  submodule: "Different submodule commits",
-  types: "Different file types",
-  folder: "A file and a folder",
-  renames: "Renamed differently",
-  rename_gone: "Renamed on one side, deleted on the other",
+  symlink: t`Different link targets`,
+  submodule: t`Different submodule commits`,
+  types: t`Different file types`,
+  folder: t`A file and a folder`,
+  renames: t`Renamed differently`,
+  rename_gone: t`Renamed on one side, deleted on the other`,
 };
 
 const TAKEN: Record<string, (one: One, all: Open) => string> = {
-  branch: (_, all) => `Resolved as on ${all.branch}`,
-  base: (_, all) => `Resolved as on ${all.base}`,
-  both: () => "Kept both",
-  keep: (one) => (one.other ? `Kept as ${visible(one.other)}` : "Kept"),
-  delete: () => "Deleted",
+  branch: (_, all) => t`Resolved as on ${all.branch}`,
+  base: (_, all) => t`Resolved as on ${all.base}`,
+  both: () => t`Kept both`,
+  keep: (one) => (one.other ? t`Kept as ${visible(one.other)}` : t`Kept`),
+  delete: () => t`Deleted`,
 };
 
 /** A button's label says what the result will be. */
@@ -165,23 +184,23 @@ function label(one: One, take: Choice, all: Open): string {
   const on = take === "branch" ? all.branch : all.base;
   switch (take) {
     case "keep":
-      return one.other ? `Keep the file as ${visible(one.other)}` : "Keep the file";
+      return one.other ? t`Keep the file as ${visible(one.other)}` : t`Keep the file`;
     case "delete":
-      return "Delete the file";
+      return t`Delete the file`;
     case "as_is":
-      return "Use the version in the worktree";
+      return t`Use the version in the worktree`;
     case "both":
-      return one.other ? `Keep both, the one of ${all.base} as ${visible(one.other)}` : "Keep both names";
+      return one.other ? t`Keep both, the one of ${all.base} as ${visible(one.other)}` : t`Keep both names`;
   }
   switch (one.kind) {
     case "content":
-      return `Use all of ${on}`;
+      return t`Use all of ${on}`;
     case "renames":
-      return `Name it ${visible(side?.path ?? "")}, as on ${on}`;
+      return t`Name it ${visible(side?.path ?? "")}, as on ${on}`;
     case "mode":
-      return `${side?.type === "program" ? "Executable" : "Not executable"}, as on ${on}`;
+      return t`${side?.type === "program" ? t`Executable` : t`Not executable`}, as on ${on}`;
   }
-  return `Use the version on ${on}`;
+  return t`Use the version on ${on}`;
 }
 
 /** Both sides beside each other. */
@@ -199,7 +218,7 @@ function Sides({ workspace, one, all }: { workspace: Workspace; one: One; all: O
           <p className="break-words">{did(one, side)}</p>
           {side && side.type !== "symlink" && side.type !== "submodule" && isPicture(side.path) && (
             <Shown
-              title={`On ${name}`}
+              title={t`On ${name}`}
               path={side.path}
               stamp={side.oid}
               of={`/workspaces/${encodeURIComponent(workspace.id)}/update/conflicts/file?${new URLSearchParams({ path: one.path, side: which })}`}
@@ -213,18 +232,18 @@ function Sides({ workspace, one, all }: { workspace: Workspace; one: One; all: O
 
 /** What a side did, in words. */
 function did(one: One, side: Side | null): string {
-  if (!side) return one.kind === "folder" ? "Has a folder with this name" : "Deleted it";
+  if (!side) return one.kind === "folder" ? t`Has a folder with this name` : t`Deleted it`;
   const old = one.was;
   const what = !old
-    ? "Added"
+    ? t`Added`
     : old.path !== side.path
-      ? `Renamed ${visible(old.path)} to ${visible(side.path)}`
-      : "Changed";
+      ? t`Renamed ${visible(old.path)} to ${visible(side.path)}`
+      : t`Changed`;
   switch (side.type) {
     case "submodule":
-      return `${what}: a submodule at ${short(side.oid)}`;
+      return t`${what}: a submodule at ${short(side.oid)}`;
     case "symlink":
-      return `${what}: a symbolic link`;
+      return t`${what}: a symbolic link`;
     case "program":
       return `${what}: executable, ${bytes(side.size)}`;
   }
@@ -242,7 +261,11 @@ function Ways({ workspace: w, one }: { workspace: Workspace; one: One }) {
         search={{ tab: "changes", file: one.path }}
         className="leading-6 text-accent hover:underline"
       >
-        Changes<span className="sr-only"> of {visible(one.path)}</span>
+        <Trans>Changes</Trans>
+        <span className="sr-only">
+          {" "}
+          <Trans>of {visible(one.path)}</Trans>
+        </span>
       </Link>
       {one.kind === "content" && team.can("workspace.edit") && (
         <Link
@@ -251,7 +274,8 @@ function Ways({ workspace: w, one }: { workspace: Workspace; one: One }) {
           search={{ path: one.path }}
           className="leading-6 text-accent hover:underline"
         >
-          Edit<span className="sr-only"> {visible(one.path)}</span>
+          <Trans>Edit</Trans>
+          <span className="sr-only"> {visible(one.path)}</span>
         </Link>
       )}
     </span>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
@@ -25,11 +27,11 @@ export function OpenPullRequest({ workspace: w, forge, opened }: Props) {
   const what = noun(forge.kind);
   const standing = useMergeStatus(w);
   const proposal = useQuery(proposalQuery(w.id, standing.data?.head ?? ""));
-  if (proposal.isPending) return <Skeleton rows={3} label={`Preparing the ${what}`} />;
+  if (proposal.isPending) return <Skeleton rows={3} label={t`Preparing the ${what}`} />;
   if (proposal.isError)
     return (
       <Failure
-        what={`The ${what} could not be prepared.`}
+        what={t`The ${what} could not be prepared.`}
         error={proposal.error}
         retry={() => void proposal.refetch()}
       />
@@ -37,7 +39,9 @@ export function OpenPullRequest({ workspace: w, forge, opened }: Props) {
   if (proposal.data.commits === 0)
     return (
       <p className="text-fg2">
-        {visible(proposal.data.branch)} has no commits that {visible(proposal.data.base)} has not. Commit first.
+        <Trans>
+          {visible(proposal.data.branch)} has no commits that {visible(proposal.data.base)} has not. Commit first.
+        </Trans>
       </p>
     );
   return <Form workspace={w} forge={forge} opened={opened} proposal={proposal.data} />;
@@ -65,7 +69,7 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
     onSuccess: (pr) => {
       client.setQueryData(homeKeys.pull(w.id), pr);
       opened();
-      toast({ kind: "good", title: `The ${what} is open`, text: `${pr.host}/${pr.repository}, number ${pr.number}.` });
+      toast({ kind: "good", title: t`The ${what} is open`, text: `${pr.host}/${pr.repository}, number ${pr.number}.` });
     },
     onSettled: () => afterMove(client, w, team.slug),
   });
@@ -73,12 +77,12 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
   const report = useMutation({
     mutationFn: () => markdown(w.id),
     onSuccess: (text) => setSaid((was) => ({ ...was, body: withReport(was.body ?? p.body, text) })),
-    onError: (error) => toastError("The report could not be generated", error),
+    onError: (error) => toastError(t`The report could not be generated`, error),
   });
   const field = (f: string) => fieldError(open.error, f);
   return (
     <form
-      aria-label={`New ${what}`}
+      aria-label={t`New ${what}`}
       className="flex flex-col gap-3"
       onSubmit={(e) => {
         e.preventDefault();
@@ -86,7 +90,7 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
       }}
     >
       <TextField
-        label="Title"
+        label={t`Title`}
         required
         maxLength={250}
         value={title}
@@ -94,8 +98,8 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
         onChange={(e) => setSaid({ ...said, title: e.target.value })}
       />
       <TextArea
-        label="Description"
-        hint="Markdown. Everyone with access to the repository can read it."
+        label={t`Description`}
+        hint={t`Markdown. Everyone with access to the repository can read it.`}
         rows={8}
         mono
         value={body}
@@ -103,14 +107,14 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
         onChange={(e) => setSaid({ ...said, body: e.target.value })}
       />
       <div>
-        <Button busy={report.isPending && "Generating"} onClick={() => report.mutate()}>
-          Insert the report into the description
+        <Button busy={report.isPending && t`Generating`} onClick={() => report.mutate()}>
+          <Trans>Insert the report into the description</Trans>
         </Button>
       </div>
       <ArtifactChoice workspace={w} value={artifacts} onChange={setArtifacts} links />
       <div className="flex flex-wrap items-end gap-x-4 gap-y-2">
         <TextField
-          label="Into"
+          label={t`Into`}
           mono
           required
           fieldClass="min-w-40 flex-1"
@@ -118,12 +122,12 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
           error={field("base")}
           onChange={(e) => setSaid({ ...said, base: e.target.value })}
         />
-        <Check label="Create as draft" checked={draft} onChange={(e) => setDraft(e.target.checked)} />
+        <Check label={t`Create as draft`} checked={draft} onChange={(e) => setDraft(e.target.checked)} />
       </div>
       <FormError error={open.error && !["title", "body", "base"].some(field) ? open.error : null} />
       <div>
-        <Button type="submit" look="primary" busy={open.isPending && "Pushing and opening"}>
-          Push and open the {what}
+        <Button type="submit" look="primary" busy={open.isPending && t`Pushing and opening`}>
+          <Trans>Push and open the {what}</Trans>
         </Button>
       </div>
     </form>

@@ -1,5 +1,5 @@
+import { plural, t } from "@lingui/core/macro";
 import type { Workspace } from "@/api/client";
-import { plural } from "@/format/text";
 
 /** "conflicts with PW-17 in 2 files", wherever a workspace shows; short: a sign with the words behind it. */
 export function OverlapMark({
@@ -14,8 +14,8 @@ export function OverlapMark({
   if (!first || w.archived_at) return null;
   const words =
     all.length === 1
-      ? `conflicts with ${first.key} in ${plural(first.files, "file")}`
-      : `conflicts with ${first.key} and ${plural(all.length - 1, "other")}`;
+      ? t`conflicts with ${first.key} in ${plural(first.files, { one: "# file", other: "# files" })}`
+      : t`conflicts with ${first.key} and ${plural(all.length - 1, { one: "# other", other: "# others" })}`;
   return (
     <span title={words} className="inline-flex shrink-0 items-center gap-1 text-meta whitespace-nowrap text-needs">
       <span aria-hidden>⚠</span>

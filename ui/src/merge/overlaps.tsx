@@ -1,7 +1,8 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { api, data } from "@/api/client";
-import { plural } from "@/format/text";
 import { useTeam } from "@/state/team";
 import { type CardProps, MergeCard } from "./card";
 import { checkKeys } from "./check-runs";
@@ -19,15 +20,19 @@ export default function OverlapsCard({ workspace: w }: CardProps) {
   const mine = overlaps.data?.items.filter((o) => o.first.id === w.id || o.second.id === w.id) ?? [];
   const order = overlaps.data?.order ?? [];
   return (
-    <MergeCard title="Conflicts with other workspaces">
-      <p className="text-fg2">The workspace merged second must resolve them. Uncommitted changes count as well.</p>
+    <MergeCard title={t`Conflicts with other workspaces`}>
+      <p className="text-fg2">
+        <Trans>The workspace merged second must resolve them. Uncommitted changes count as well.</Trans>
+      </p>
       <ul className="flex flex-col gap-2">
         {(w.overlaps ?? []).map((o) => (
           <li key={o.id}>
             <Link to="/$team/w/$key" params={{ team: team.slug, key: o.key }} className="text-accent underline">
               <span className="font-mono text-code">{o.key}</span> {o.name}
             </Link>{" "}
-            <span className="text-fg2">in {plural(o.files, "file")}</span>
+            <span className="text-fg2">
+              <Trans>in {plural(o.files, { one: "# file", other: "# files" })}</Trans>
+            </span>
             <ul className="ml-4 font-mono text-code break-all text-fg2">
               {mine
                 .find((m) => m.first.id === o.id || m.second.id === o.id)
@@ -43,17 +48,24 @@ export default function OverlapsCard({ workspace: w }: CardProps) {
       </ul>
       {order.length > 0 && (
         <p className="text-fg2">
-          This merge order causes the fewest conflicts:{" "}
-          {order.map((o, i) => (
-            <span key={o.id}>
-              {i > 0 && ", "}
-              <span className={o.id === w.id ? "font-mono text-code font-semibold" : "font-mono text-code"}>
-                {o.key}
+          <Trans>
+            This merge order causes the fewest conflicts:{" "}
+            {order.map((o, i) => (
+              <span key={o.id}>
+                {i > 0 && ", "}
+                <span className={o.id === w.id ? "font-mono text-code font-semibold" : "font-mono text-code"}>
+                  {o.key}
+                </span>
+                {o.overlaps > 0 && (
+                  <span className="text-meta">
+                    {" "}
+                    <Trans>(must resolve)</Trans>
+                  </span>
+                )}
               </span>
-              {o.overlaps > 0 && <span className="text-meta"> (must resolve)</span>}
-            </span>
-          ))}
-          .
+            ))}
+            .
+          </Trans>
         </p>
       )}
     </MergeCard>

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Schemas, Workspace } from "@/api/client";
 import { cx } from "@/kit/cx";
 import { MARKS, type MarkKind, Shape } from "@/kit/mark";
@@ -6,12 +7,12 @@ type Summary = Schemas["PullRequestSummary"];
 
 /** The most important state of a pull request. */
 export function pullState(p: Summary): { kind: MarkKind; word: string } {
-  if (p.state === "merged") return { kind: "merged", word: "merged" };
-  if (p.state === "closed") return { kind: "stopped", word: "closed" };
-  if (p.checks_state === "failed") return { kind: "failed", word: "checks failed" };
-  if (p.checks_state === "pending") return { kind: "running", word: "checks running" };
-  if (p.state === "draft") return { kind: "idle", word: "draft" };
-  return { kind: "review", word: p.checks_state === "passed" ? "open, checks passed" : "open" };
+  if (p.state === "merged") return { kind: "merged", word: t`merged` };
+  if (p.state === "closed") return { kind: "stopped", word: t`closed` };
+  if (p.checks_state === "failed") return { kind: "failed", word: t`checks failed` };
+  if (p.checks_state === "pending") return { kind: "running", word: t`checks running` };
+  if (p.state === "draft") return { kind: "idle", word: t`draft` };
+  return { kind: "review", word: p.checks_state === "passed" ? t`open, checks passed` : t`open` };
 }
 
 /** The number of a workspace's pull request and how it stands, wherever the workspace shows; with link, the way to it. */
@@ -20,7 +21,7 @@ export function PullMark({ workspace: w, link }: { workspace: Pick<Workspace, "p
   if (!p) return null;
   const { kind, word } = pullState(p);
   const number = `${p.forge === "gitlab" ? "!" : "#"}${p.number}`;
-  const words = `${p.forge === "gitlab" ? "Merge" : "Pull"} request ${number}, ${word}`;
+  const words = `${p.forge === "gitlab" ? t`Merge` : t`Pull`} request ${number}, ${word}`;
   const inside = (
     <>
       <Shape kind={kind} className={kind === "running" ? "!animate-none" : undefined} />

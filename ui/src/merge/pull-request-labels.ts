@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Schemas } from "@/api/client";
 import type { MarkKind } from "@/kit/mark";
 
@@ -10,22 +11,22 @@ export const noun = (kind: string | undefined): string => (kind === "gitlab" ? "
 export const capital = (s: string): string => s.charAt(0).toUpperCase() + s.slice(1);
 
 export const STATES = {
-  draft: { kind: "idle", word: "Draft" },
-  open: { kind: "review", word: "Open" },
-  merged: { kind: "merged", word: "Merged" },
-  closed: { kind: "stopped", word: "Closed" },
+  draft: { kind: "idle", word: t`Draft` },
+  open: { kind: "review", word: t`Open` },
+  merged: { kind: "merged", word: t`Merged` },
+  closed: { kind: "stopped", word: t`Closed` },
 } as const satisfies Record<PullRequest["state"], { kind: MarkKind; word: string }>;
 
 export const CHECKS = {
-  pending: { kind: "running", word: "Waiting" },
-  passed: { kind: "review", word: "Passed" },
-  failed: { kind: "failed", word: "Failed" },
-  skipped: { kind: "stopped", word: "Skipped" },
+  pending: { kind: "running", word: t`Waiting` },
+  passed: { kind: "review", word: t`Passed` },
+  failed: { kind: "failed", word: t`Failed` },
+  skipped: { kind: "stopped", word: t`Skipped` },
 } as const satisfies Said;
 
 export const REVIEWS = {
-  approved: { kind: "review", word: "approved" },
-  changes: { kind: "needs", word: "requested changes" },
-  comment: { kind: "idle", word: "commented" },
-  waiting: { kind: "idle", word: "review requested" },
+  approved: { kind: "review", word: t`approved` },
+  changes: { kind: "needs", word: t`requested changes` },
+  comment: { kind: "idle", word: t`commented` },
+  waiting: { kind: "idle", word: t`review requested` },
 } as const satisfies Said;

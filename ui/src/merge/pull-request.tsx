@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -32,14 +34,14 @@ export default function PullRequestCard({ workspace: w }: CardProps) {
   if ((there && pull.isPending) || forge.isPending)
     return (
       <MergeCard title={name}>
-        <Skeleton rows={2} label={`Loading the ${noun(forge.data?.kind)}`} />
+        <Skeleton rows={2} label={t`Loading the ${noun(forge.data?.kind)}`} />
       </MergeCard>
     );
   if (pull.isError && !pull.data)
     return (
       <MergeCard title={name}>
         <Failure
-          what={`The ${noun(forge.data?.kind)} could not be read.`}
+          what={t`The ${noun(forge.data?.kind)} could not be read.`}
           error={pull.error}
           retry={() => void pull.refetch()}
         />
@@ -78,7 +80,7 @@ function Opening({
               hash={forge.kind && !forge.has_credential ? "project-secrets" : "project-forge"}
               className="text-accent underline"
             >
-              Open project settings
+              <Trans>Open project settings</Trans>
             </Link>
           )}
         </p>
@@ -120,7 +122,7 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
       ),
     onSuccess: (next) => {
       settle(next);
-      toast({ kind: "good", title: `Merged into ${next.base} on ${next.host}` });
+      toast({ kind: "good", title: t`Merged into ${next.base} on ${next.host}` });
     },
     onError: (error) => {
       // The shown state is outdated: refetch it. Nothing was merged.
@@ -142,9 +144,9 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
   });
   const close = async () => {
     const yes = await confirm({
-      title: `Close the ${what}?`,
-      body: "It is not merged. The branch stays on the remote and in Parawork.",
-      action: "Close",
+      title: t`Close the ${what}?`,
+      body: t`It is not merged. The branch stays on the remote and in Parawork.`,
+      action: t`Close`,
       danger: true,
     });
     if (yes) act.mutate("close");
@@ -160,10 +162,10 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
           <Where text={`${pr.host}/${pr.repository}`} />
           {edit && (
             <Button
-              busy={act.isPending && act.variables === "refresh" && "Refreshing"}
+              busy={act.isPending && act.variables === "refresh" && t`Refreshing`}
               onClick={() => act.mutate("refresh")}
             >
-              Refresh
+              <Trans>Refresh</Trans>
             </Button>
           )}
         </>
@@ -181,13 +183,15 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
           {pr.number} {visible(pr.title)}
         </a>
         <span className="text-meta text-fg3">
-          <span className="font-mono break-all">{visible(pr.head)}</span> into{" "}
-          <span className="font-mono break-all">{visible(pr.base)}</span>
+          <Trans>
+            <span className="font-mono break-all">{visible(pr.head)}</span> into{" "}
+            <span className="font-mono break-all">{visible(pr.base)}</span>
+          </Trans>
         </span>
       </p>
       <Checks pr={pr} />
       {pr.reviews.length > 0 && (
-        <ul aria-label="Reviews" className="flex flex-wrap gap-x-4 gap-y-1">
+        <ul aria-label={t`Reviews`} className="flex flex-wrap gap-x-4 gap-y-1">
           {pr.reviews.map((r) => (
             <li key={r.who}>
               <Mark kind={REVIEWS[r.state].kind} word={`${visible(r.who)} ${REVIEWS[r.state].word}`} />
@@ -201,11 +205,13 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
             <span aria-hidden className="text-needs">
               ◆{" "}
             </span>
-            The local branch is at {short(pr.local_commit)}, the remote branch at {short(pr.head_commit)}.
+            <Trans>
+              The local branch is at {short(pr.local_commit)}, the remote branch at {short(pr.head_commit)}.
+            </Trans>
           </span>
           {edit && (
-            <Button busy={push.isPending && "Pushing"} onClick={() => push.mutate()}>
-              Push the local branch
+            <Button busy={push.isPending && t`Pushing`} onClick={() => push.mutate()}>
+              <Trans>Push the local branch</Trans>
             </Button>
           )}
         </p>
@@ -213,25 +219,27 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
       {pr.error && <p className="break-words text-fg2">{pr.error}</p>}
       {open && pr.blocked && <p className="break-words text-fg2">{pr.blocked}</p>}
       {open && !pr.blocked && pr.mergeable === "" && pr.synced_at !== null && (
-        <p className="text-fg3">The Git host is still checking whether it can be merged.</p>
+        <p className="text-fg3">
+          <Trans>The Git host is still checking whether it can be merged.</Trans>
+        </p>
       )}
       {open && pr.state === "open" && team.can("workspace.merge") && (
         <Choice<Strategy>
           name="pull-strategy"
-          legend={`How ${pr.host} merges it`}
+          legend={t`How ${pr.host} merges it`}
           inline
           value={strategy}
           onChange={setStrategy}
           options={[
             {
               value: "merge",
-              label: "Merge",
-              hint: pr.forge === "gitlab" ? "Uses the default of the project there." : "Keeps all commits.",
+              label: t`Merge`,
+              hint: pr.forge === "gitlab" ? t`Uses the default of the project there.` : t`Keeps all commits.`,
             },
-            { value: "squash", label: "Squash", hint: "One commit with all changes." },
+            { value: "squash", label: t`Squash`, hint: t`One commit with all changes.` },
             ...(pr.forge === "gitlab"
               ? []
-              : [{ value: "rebase" as const, label: "Rebase", hint: "The commits on top of the base." }]),
+              : [{ value: "rebase" as const, label: t`Rebase`, hint: t`The commits on top of the base.` }]),
           ]}
         />
       )}
@@ -241,24 +249,32 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
           <Button
             look="primary"
             disabled={pr.mergeable === "no" || pr.head_commit === ""}
-            busy={merge.isPending && "Merging"}
+            busy={merge.isPending && t`Merging`}
             onClick={() => merge.mutate()}
           >
-            Merge on the Git host
+            <Trans>Merge on the Git host</Trans>
           </Button>
         )}
         {pr.state === "draft" && edit && (
-          <Button busy={act.isPending && act.variables === "ready" && "Updating"} onClick={() => act.mutate("ready")}>
-            Ready for review
+          <Button busy={act.isPending && act.variables === "ready" && t`Updating`} onClick={() => act.mutate("ready")}>
+            <Trans>Ready for review</Trans>
           </Button>
         )}
         {open && edit && (
-          <Button busy={act.isPending && act.variables === "close" && "Closing"} onClick={() => void close()}>
-            Close…
+          <Button busy={act.isPending && act.variables === "close" && t`Closing`} onClick={() => void close()}>
+            <Trans>Close…</Trans>
           </Button>
         )}
-        {another && edit && <Button onClick={another}>Open another</Button>}
-        {pr.synced_at !== null && <span className="text-meta text-fg3">Asked {ago(pr.synced_at, now)}</span>}
+        {another && edit && (
+          <Button onClick={another}>
+            <Trans>Open another</Trans>
+          </Button>
+        )}
+        {pr.synced_at !== null && (
+          <span className="text-meta text-fg3">
+            <Trans>Asked {ago(pr.synced_at, now)}</Trans>
+          </span>
+        )}
       </div>
     </MergeCard>
   );
@@ -272,7 +288,7 @@ function Checks({ pr }: { pr: PullRequest }) {
   const shown = all ? sorted : sorted.slice(0, 5);
   return (
     <div>
-      <ul aria-label={`Checks on ${pr.host}`} className="divide-y divide-hairline border-y border-hairline">
+      <ul aria-label={t`Checks on ${pr.host}`} className="divide-y divide-hairline border-y border-hairline">
         {shown.map((c, i) => {
           const mark: { kind: MarkKind; word: string } = CHECKS[c.state];
           return (
@@ -294,7 +310,7 @@ function Checks({ pr }: { pr: PullRequest }) {
       </ul>
       {sorted.length > 5 && (
         <Button aria-expanded={all} onClick={() => setAll(!all)} className="mt-1">
-          {all ? "Show fewer" : `Show all ${sorted.length}`}
+          {all ? t`Show fewer` : t`Show all ${sorted.length}`}
         </Button>
       )}
     </div>

@@ -1,8 +1,10 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "@/api/client";
 import { ApiError } from "@/api/problem";
-import { plural, short, visible } from "@/format/text";
+import { short, visible } from "@/format/text";
 import { Button } from "@/kit/button";
 import { TextField } from "@/kit/field";
 import { FormError, Output } from "@/kit/states";
@@ -35,8 +37,8 @@ export default function PushCard({ workspace: w }: CardProps) {
     onSuccess: (r) =>
       toast({
         kind: "good",
-        title: r.up_to_date ? `${visible(r.branch)} was already up to date` : `${visible(r.branch)} is pushed`,
-        text: `At commit ${short(r.commit)}.${r.notes > 0 ? ` ${plural(r.notes, "report")} pushed as git notes.` : ""}`,
+        title: r.up_to_date ? t`${visible(r.branch)} was already up to date` : t`${visible(r.branch)} is pushed`,
+        text: t`At commit ${short(r.commit)}.${r.notes > 0 ? t` ${plural(r.notes, { one: "# report", other: "# reports" })} pushed as git notes.` : ""}`,
       }),
     onSettled: () => afterMove(client, w, team.slug),
   });
@@ -44,18 +46,18 @@ export default function PushCard({ workspace: w }: CardProps) {
   const diverged = push.error instanceof ApiError && push.error.details.diverged === true;
   const byForce = async () => {
     const yes = await confirm({
-      title: "Replace the branch on the remote?",
-      body: `${plural(s.pushed?.behind ?? 0, "commit")} on the remote that this branch does not have would be lost. If somebody pushed since the last fetch, the push is rejected.`,
-      action: "Force push",
+      title: t`Replace the branch on the remote?`,
+      body: t`${plural(s.pushed?.behind ?? 0, { one: "# commit", other: "# commits" })} on the remote that this branch does not have would be lost. If somebody pushed since the last fetch, the push is rejected.`,
+      action: t`Force push`,
       danger: true,
     });
     if (yes) push.mutate({ what: "branch", force: true });
   };
   return (
-    <MergeCard title="Push" aside={<span className="font-mono text-code break-all">{visible(s.remote)}</span>}>
+    <MergeCard title={t`Push`} aside={<span className="font-mono text-code break-all">{visible(s.remote)}</span>}>
       <div className="flex flex-wrap items-end gap-3">
         <TextField
-          label="Remote branch"
+          label={t`Remote branch`}
           mono
           fieldClass="min-w-48 flex-1"
           placeholder={w.branch}
@@ -63,17 +65,19 @@ export default function PushCard({ workspace: w }: CardProps) {
           onChange={(e) => setName(e.target.value)}
         />
         <Button
-          busy={push.isPending && push.variables?.what === "branch" && "Pushing"}
+          busy={push.isPending && push.variables?.what === "branch" && t`Pushing`}
           onClick={() => push.mutate({ what: "branch" })}
         >
-          Push the branch
+          <Trans>Push the branch</Trans>
         </Button>
         {s.base_ahead > 0 && team.can("workspace.merge") && (
           <Button
-            busy={push.isPending && push.variables?.what === "base" && "Pushing"}
+            busy={push.isPending && push.variables?.what === "base" && t`Pushing`}
             onClick={() => push.mutate({ what: "base" })}
           >
-            Push {s.base} ({plural(s.base_ahead, "commit")})
+            <Trans>
+              Push {s.base} ({plural(s.base_ahead, { one: "# commit", other: "# commits" })})
+            </Trans>
           </Button>
         )}
       </div>
@@ -81,7 +85,7 @@ export default function PushCard({ workspace: w }: CardProps) {
       {(diverged || (s.pushed && s.pushed.behind > 0)) && (
         <div>
           <Button look="danger" onClick={() => void byForce()}>
-            Force push…
+            <Trans>Force push…</Trans>
           </Button>
         </div>
       )}
@@ -95,12 +99,14 @@ export default function PushCard({ workspace: w }: CardProps) {
       {push.data?.notes_problem && (
         <p role="alert" className="flex gap-2 text-needs">
           <span aria-hidden>◆</span>
-          <span>The branch was pushed, but the reports were not: {visible(push.data.notes_problem)}</span>
+          <span>
+            <Trans>The branch was pushed, but the reports were not: {visible(push.data.notes_problem)}</Trans>
+          </span>
         </p>
       )}
       {push.data?.message && <Output text={visible(push.data.message)} />}
       <p className="text-meta text-fg3">
-        Pushes with your own git credential for this host, or else with the project's or the team's.
+        <Trans>Pushes with your own git credential for this host, or else with the project's or the team's.</Trans>
       </p>
     </MergeCard>
   );

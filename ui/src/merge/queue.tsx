@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -16,12 +18,12 @@ type Entry = Schemas["QueueEntry"];
 type Strategy = Entry["strategy"];
 
 const MARKS: Record<Entry["state"], { kind: MarkKind; word: string }> = {
-  waiting: { kind: "setup", word: "Queued" },
-  checking: { kind: "running", word: "Running checks" },
-  merging: { kind: "running", word: "Merging" },
-  merged: { kind: "merged", word: "Merged" },
-  failed: { kind: "failed", word: "Not merged" },
-  cancelled: { kind: "stopped", word: "Removed" },
+  waiting: { kind: "setup", word: t`Queued` },
+  checking: { kind: "running", word: t`Running checks` },
+  merging: { kind: "running", word: t`Merging` },
+  merged: { kind: "merged", word: t`Merged` },
+  failed: { kind: "failed", word: t`Not merged` },
+  cancelled: { kind: "stopped", word: t`Removed` },
 };
 
 /** The merge queue: the branch is merged when its turn comes and the checks pass on the result. */
@@ -59,23 +61,23 @@ export default function QueueCard({ workspace: w }: CardProps) {
   const may = team.can("workspace.merge");
   return (
     <MergeCard
-      title="Merge queue"
+      title={t`Merge queue`}
       aside={
         e && (
           <Mark
             kind={MARKS[e.state].kind}
-            word={open && e.state === "waiting" ? `Number ${e.position}` : MARKS[e.state].word}
+            word={open && e.state === "waiting" ? t`Number ${e.position}` : MARKS[e.state].word}
           />
         )
       }
     >
-      {queued.isPending && <Skeleton rows={2} label="Loading the queue" />}
+      {queued.isPending && <Skeleton rows={2} label={t`Loading the queue`} />}
       {queued.error && (
-        <Failure what="The queue could not be loaded." error={queued.error} retry={() => void queued.refetch()} />
+        <Failure what={t`The queue could not be loaded.`} error={queued.error} retry={() => void queued.refetch()} />
       )}
       {e?.reason && <p className="break-words text-fg2">{e.reason}</p>}
       {e && e.runs.length > 0 && (
-        <ul aria-label="Checks on the merged result" className="flex flex-col divide-y divide-hairline">
+        <ul aria-label={t`Checks on the merged result`} className="flex flex-col divide-y divide-hairline">
           {e.runs.map((r) => (
             <CheckRow key={r.id} name={r.name} required={r.required} run={r} />
           ))}
@@ -83,28 +85,30 @@ export default function QueueCard({ workspace: w }: CardProps) {
       )}
       {!open && (
         <p className="text-fg2">
-          Merges one workspace at a time. Each merge result is computed from the current {w.base} , checked in a
-          separate folder, and lands only if the checks pass.
+          <Trans>
+            Merges one workspace at a time. Each merge result is computed from the current {w.base} , checked in a
+            separate folder, and lands only if the checks pass.
+          </Trans>
         </p>
       )}
       {may && !open && queued.data && (
         <div className="flex flex-wrap items-center justify-between gap-3">
           <Segmented<Strategy>
-            label="Merge method"
+            label={t`Merge method`}
             value={strategy}
             onChange={setPicked}
             options={[
-              ["merge", "Merge"],
-              ["squash", "Squash"],
-              ["rebase", "Rebase"],
+              ["merge", t`Merge`],
+              ["squash", t`Squash`],
+              ["rebase", t`Rebase`],
             ]}
           />
           <Button
             disabled={standing !== undefined && standing.ahead === 0}
-            busy={add.isPending && "Adding"}
+            busy={add.isPending && t`Adding`}
             onClick={() => add.mutate()}
           >
-            {e?.state === "failed" ? "Add to the queue again" : "Add to the queue"}
+            {e?.state === "failed" ? t`Add to the queue again` : t`Add to the queue`}
           </Button>
         </div>
       )}
@@ -116,11 +120,11 @@ export default function QueueCard({ workspace: w }: CardProps) {
             hash="project-queue"
             className="text-accent underline"
           >
-            View the queue
+            <Trans>View the queue</Trans>
           </Link>
           {may && e.state !== "merging" && (
-            <Button busy={leave.isPending && "Removing"} onClick={() => leave.mutate()}>
-              Remove from the queue
+            <Button busy={leave.isPending && t`Removing`} onClick={() => leave.mutate()}>
+              <Trans>Remove from the queue</Trans>
             </Button>
           )}
         </div>

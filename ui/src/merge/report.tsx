@@ -1,8 +1,10 @@
+import { plural, t as tr } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { usd } from "@/format/money";
-import { count, plural, visible } from "@/format/text";
+import { count, visible } from "@/format/text";
 import { duration, exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
@@ -27,49 +29,55 @@ export default function ReportCard({ workspace: w }: CardProps) {
   const copy = useMutation({
     mutationFn: async () => navigator.clipboard.writeText(await markdown(w.id)),
     onSuccess: () =>
-      toast({ kind: "good", title: "Report copied", text: "As Markdown, ready for a pull request or note." }),
-    onError: (error) => toastError("The report could not be copied", error),
+      toast({ kind: "good", title: tr`Report copied`, text: tr`As Markdown, ready for a pull request or note.` }),
+    onError: (error) => toastError(tr`The report could not be copied`, error),
   });
   const attached = useAttached(w);
   const attach = useAttach(w);
   const r = report.data;
   return (
     <MergeCard
-      title="Report"
+      title={tr`Report`}
       aside={
         <>
-          <Button busy={copy.isPending && "Copying"} onClick={() => copy.mutate()}>
-            Copy
+          <Button busy={copy.isPending && tr`Copying`} onClick={() => copy.mutate()}>
+            <Trans>Copy</Trans>
           </Button>
           <a
             className="text-accent hover:underline"
             href={`/api/v1/workspaces/${w.id}/report?format=markdown`}
             download={`${w.key}-report.md`}
           >
-            Download
+            <Trans>Download</Trans>
           </a>
           {w.merged_at && team.can("workspace.merge") && (
-            <Button busy={attach.isPending && "Attaching"} onClick={() => attach.mutate()}>
-              {attached ? "Attach again" : "Attach to the merge"}
+            <Button busy={attach.isPending && tr`Attaching`} onClick={() => attach.mutate()}>
+              {attached ? tr`Attach again` : tr`Attach to the merge`}
             </Button>
           )}
         </>
       }
     >
       <FormError error={attach.error} />
-      <p className="text-fg2">Prompts, commands, changes, network hosts, time and cost.</p>
+      <p className="text-fg2">
+        <Trans>Prompts, commands, changes, network hosts, time and cost.</Trans>
+      </p>
       {attached && <Attached commit={attached} />}
       {open ? (
         report.isPending ? (
-          <Skeleton rows={4} label="Generating the report" />
+          <Skeleton rows={4} label={tr`Generating the report`} />
         ) : !r ? (
-          <Failure what="The report could not be generated." error={report.error} retry={() => void report.refetch()} />
+          <Failure
+            what={tr`The report could not be generated.`}
+            error={report.error}
+            retry={() => void report.refetch()}
+          />
         ) : (
           <Body report={r as Report} />
         )
       ) : (
         <Button className="self-start" aria-expanded={false} onClick={() => setOpen(true)}>
-          Show the report
+          <Trans>Show the report</Trans>
         </Button>
       )}
     </MergeCard>
@@ -81,34 +89,44 @@ function Body({ report: r }: { report: Report }) {
   return (
     <>
       <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-0.5">
-        <Fact name="Files">
-          {plural(t.files, "file")} <Counts additions={t.additions} deletions={t.deletions} />
+        <Fact name={tr`Files`}>
+          {plural(t.files, { one: "# file", other: "# files" })}{" "}
+          <Counts additions={t.additions} deletions={t.deletions} />
         </Fact>
-        <Fact name="Outside the folder">{t.outside === 0 ? "none recorded" : plural(t.outside, "file")}</Fact>
-        <Fact name="Commands">
+        <Fact name={tr`Outside the folder`}>
+          {t.outside === 0 ? tr`none recorded` : plural(t.outside, { one: "# file", other: "# files" })}
+        </Fact>
+        <Fact name={tr`Commands`}>
           {count(t.commands)}
-          {t.failed > 0 && `, ${count(t.failed)} failed`}
+          {t.failed > 0 && tr`, ${count(t.failed)} failed`}
         </Fact>
-        <Fact name="Hosts">
+        <Fact name={tr`Hosts`}>
           {r.hosts_known || t.reached + t.refused > 0 ? (
-            `${count(t.reached)} reached, ${count(t.refused)} refused`
+            tr`${count(t.reached)} reached, ${count(t.refused)} refused`
           ) : (
-            <span className="text-fg2">not known</span>
+            <span className="text-fg2">
+              <Trans>not known</Trans>
+            </span>
           )}
         </Fact>
-        <Fact name="Time">{duration(r.costs.run_ms)}</Fact>
-        <Fact name="Cost">
+        <Fact name={tr`Time`}>{duration(r.costs.run_ms)}</Fact>
+        <Fact name={tr`Cost`}>
           {!r.costs.shown ? (
-            <span className="text-fg2">hidden: requires permission to see costs</span>
+            <span className="text-fg2">
+              <Trans>hidden: requires permission to see costs</Trans>
+            </span>
           ) : (
             <>
-              {usd(r.costs.cost_nano)} sandbox, {usd(r.costs.tokens_cost_nano)} models
-              {r.costs.tokens_unknown > 0 && `, ${plural(r.costs.tokens_unknown, "request")} of unknown cost`}
+              <Trans>
+                {usd(r.costs.cost_nano)} sandbox, {usd(r.costs.tokens_cost_nano)} models
+              </Trans>
+              {r.costs.tokens_unknown > 0 &&
+                tr`, ${plural(r.costs.tokens_unknown, { one: "# request", other: "# requests" })} of unknown cost`}
             </>
           )}
         </Fact>
       </dl>
-      <Part title="Tests" of={r.tests.length}>
+      <Part title={tr`Tests`} of={r.tests.length}>
         {r.tests.map((x) => (
           <Line key={`${x.at} ${x.name} ${x.command}`} at={x.at}>
             <Mark
@@ -117,25 +135,30 @@ function Body({ report: r }: { report: Report }) {
             />{" "}
             {x.check && <span className="font-medium">{x.name} </span>}
             <Code>{x.command}</Code>
-            {!x.check && <span className="text-fg3"> run by an agent</span>}
+            {!x.check && (
+              <span className="text-fg3">
+                {" "}
+                <Trans>run by an agent</Trans>
+              </span>
+            )}
           </Line>
         ))}
       </Part>
-      <Part title="Prompts" of={t.prompts}>
+      <Part title={tr`Prompts`} of={t.prompts}>
         {r.prompts.map((x) => (
           <Line key={`${x.at} ${x.session_id}`} at={x.at}>
             <span className="whitespace-pre-wrap">{visible(x.text.slice(0, 500))}</span>
           </Line>
         ))}
       </Part>
-      <Part title="Files outside the folder" of={t.outside}>
+      <Part title={tr`Files outside the folder`} of={t.outside}>
         {r.outside.map((x) => (
           <Line key={`${x.path} ${x.session_id}`} at={x.last_at}>
             <Code>{x.path}</Code>
           </Line>
         ))}
       </Part>
-      <Part title="Commands" of={t.commands}>
+      <Part title={tr`Commands`} of={t.commands}>
         {r.commands.map((x, i) => (
           <Line key={i} at={x.at}>
             <Code>{x.text}</Code>
@@ -143,23 +166,27 @@ function Body({ report: r }: { report: Report }) {
           </Line>
         ))}
       </Part>
-      <Part title="Hosts reached" of={t.reached}>
+      <Part title={tr`Hosts reached`} of={t.reached}>
         {r.reached.map((x) => (
           <Line key={`${x.host}:${x.port}`} at={x.last_at}>
-            <Code>{`${x.host}:${x.port}`}</Code> <span className="text-fg3">{plural(x.times, "time")}</span>
+            <Code>{`${x.host}:${x.port}`}</Code>{" "}
+            <span className="text-fg3">{plural(x.times, { one: "# time", other: "# times" })}</span>
           </Line>
         ))}
       </Part>
-      <Part title="Hosts blocked" of={t.refused}>
+      <Part title={tr`Hosts blocked`} of={t.refused}>
         {r.refused.map((x) => (
           <Line key={`${x.host}:${x.port}`} at={x.last_at}>
-            <Code>{`${x.host}:${x.port}`}</Code> <span className="text-fg3">{plural(x.times, "time")}</span>
+            <Code>{`${x.host}:${x.port}`}</Code>{" "}
+            <span className="text-fg3">{plural(x.times, { one: "# time", other: "# times" })}</span>
           </Line>
         ))}
       </Part>
       {r.unknown.length > 0 && (
         <div>
-          <h3 className="text-meta text-fg3">Not recorded</h3>
+          <h3 className="text-meta text-fg3">
+            <Trans>Not recorded</Trans>
+          </h3>
           <ul className="list-disc pl-5 text-fg2">
             {r.unknown.map((x) => (
               <li key={x}>{x}</li>
@@ -189,7 +216,11 @@ function Part({ title, of, children }: { title: string; of: number; children: Re
       </summary>
       <ul className="mt-1 max-h-80 divide-y divide-hairline overflow-y-auto border-y border-hairline">
         {children}
-        {of > children.length && <li className="py-1 text-fg3">and {count(of - children.length)} more</li>}
+        {of > children.length && (
+          <li className="py-1 text-fg3">
+            <Trans>and {count(of - children.length)} more</Trans>
+          </li>
+        )}
       </ul>
     </details>
   );

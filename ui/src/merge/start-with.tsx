@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useNavigate } from "@tanstack/react-router";
 import type { Workspace } from "@/api/client";
 import { Dialog, DialogBody } from "@/kit/dialog";
@@ -15,7 +16,7 @@ export default function StartWith({
 }) {
   const navigate = useNavigate({ from: "/$team/w/$key" });
   return (
-    <Dialog open onClose={onClose} title="Start an agent" about="No agent is running in this workspace.">
+    <Dialog open onClose={onClose} title={t`Start an agent`} about={t`No agent is running in this workspace.`}>
       <DialogBody className="pb-4">
         <SessionForm
           workspace={w}

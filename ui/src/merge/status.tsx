@@ -1,6 +1,7 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNow } from "@/format/now";
-import { plural } from "@/format/text";
 import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
@@ -18,29 +19,33 @@ export default function StandingCard({ workspace: w }: CardProps) {
   const standing = useMergeStatus(w);
   const fetch = useMutation({
     mutationFn: () => fetchStanding(client, w),
-    onError: (error) => toastError("The remote could not be fetched", error, () => fetch.mutate()),
+    onError: (error) => toastError(t`The remote could not be fetched`, error, () => fetch.mutate()),
   });
   const s = standing.data;
   return (
     <MergeCard
-      title={`Branch and ${w.base}`}
+      title={t`Branch and ${w.base}`}
       aside={
         s && (
           <>
-            {s.fetched_at && <span className="text-meta text-fg3">fetched {ago(s.fetched_at, now)}</span>}
+            {s.fetched_at && (
+              <span className="text-meta text-fg3">
+                <Trans>fetched {ago(s.fetched_at, now)}</Trans>
+              </span>
+            )}
             {(s.remote || s.fetched_at) && team.can("workspace.edit") && (
-              <Button busy={fetch.isPending && "Fetching"} onClick={() => fetch.mutate()}>
-                Fetch
+              <Button busy={fetch.isPending && t`Fetching`} onClick={() => fetch.mutate()}>
+                <Trans>Fetch</Trans>
               </Button>
             )}
           </>
         )
       }
     >
-      {standing.isPending && <Skeleton rows={2} label="Comparing with the base" />}
+      {standing.isPending && <Skeleton rows={2} label={t`Comparing with the base`} />}
       {standing.error && (
         <Failure
-          what="The branch could not be compared with its base."
+          what={t`The branch could not be compared with its base.`}
           error={standing.error}
           retry={() => void standing.refetch()}
         />
@@ -50,31 +55,42 @@ export default function StandingCard({ workspace: w }: CardProps) {
           <dt>
             <span className="font-mono text-code">{w.branch}</span>
           </dt>
-          <dd>{w.branch && !s.head ? "no longer exists" : ahead(s.ahead, s.merged, s.base)}</dd>
+          <dd>{w.branch && !s.head ? t`no longer exists` : ahead(s.ahead, s.merged, s.base)}</dd>
           <dt>
             <span className="font-mono text-code">{s.base}</span>
           </dt>
           <dd>
             {!s.base_commit
-              ? "no longer exists"
+              ? t`no longer exists`
               : s.behind === 0
-                ? "has nothing new"
-                : `has ${plural(s.behind, "commit")} not in the branch`}
+                ? t`has nothing new`
+                : t`has ${plural(s.behind, { one: "# commit", other: "# commits" })} not in the branch`}
             {s.conflicts.length > 0 && (
               <span className="ml-2 inline-block align-bottom">
-                <Mark kind="failed" word={`${plural(s.conflicts.length, "file")} with conflicts`} />
+                <Mark
+                  kind="failed"
+                  word={t`${plural(s.conflicts.length, { one: "# file", other: "# files" })} with conflicts`}
+                />
               </span>
             )}
           </dd>
           {s.dirty > 0 && (
             <>
-              <dt>Uncommitted</dt>
-              <dd>{plural(s.dirty, "file")}. Only commits are merged and pushed.</dd>
+              <dt>
+                <Trans>Uncommitted</Trans>
+              </dt>
+              <dd>
+                <Trans>
+                  {plural(s.dirty, { one: "# file", other: "# files" })}. Only commits are merged and pushed.
+                </Trans>
+              </dd>
             </>
           )}
           {s.remote && (
             <>
-              <dt>Remote</dt>
+              <dt>
+                <Trans>Remote</Trans>
+              </dt>
               <dd>{remote(s.pushed, s.base, s.base_ahead, s.base_behind)}</dd>
             </>
           )}
@@ -91,8 +107,8 @@ export default function StandingCard({ workspace: w }: CardProps) {
 }
 
 function ahead(n: number, merged: boolean, base: string): string {
-  if (n > 0) return `${plural(n, "commit")} not in ${base}`;
-  return merged ? `merged into ${base}` : "no commits yet";
+  if (n > 0) return t`${plural(n, { one: "# commit", other: "# commits" })} not in ${base}`;
+  return merged ? t`merged into ${base}` : t`no commits yet`;
 }
 
 function remote(
@@ -102,11 +118,15 @@ function remote(
   baseBehind: number,
 ): string {
   const words = [];
-  if (!pushed) words.push("the branch is not pushed");
-  else if (pushed.behind > 0) words.push(`the remote branch has ${plural(pushed.behind, "commit")} not in this branch`);
-  else if (pushed.ahead > 0) words.push(`${plural(pushed.ahead, "commit")} not pushed`);
-  else words.push("the branch is up to date");
-  if (baseAhead > 0) words.push(`${plural(baseAhead, "commit")} of ${base} not pushed`);
-  if (baseBehind > 0) words.push(`the remote ${base} has ${plural(baseBehind, "commit")} not fetched`);
+  if (!pushed) words.push(t`the branch is not pushed`);
+  else if (pushed.behind > 0)
+    words.push(
+      t`the remote branch has ${plural(pushed.behind, { one: "# commit", other: "# commits" })} not in this branch`,
+    );
+  else if (pushed.ahead > 0) words.push(t`${plural(pushed.ahead, { one: "# commit", other: "# commits" })} not pushed`);
+  else words.push(t`the branch is up to date`);
+  if (baseAhead > 0) words.push(t`${plural(baseAhead, { one: "# commit", other: "# commits" })} of ${base} not pushed`);
+  if (baseBehind > 0)
+    words.push(t`the remote ${base} has ${plural(baseBehind, { one: "# commit", other: "# commits" })} not fetched`);
   return `${words.join("; ")}.`;
 }

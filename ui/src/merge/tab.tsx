@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { Suspense } from "react";
 import type { Workspace } from "@/api/client";
 import { Skeleton } from "@/kit/states";
@@ -10,7 +11,7 @@ const ORDER = ["first", "before", "beside", "after"] as const;
 export default function MergeTab({ workspace }: { workspace: Workspace }) {
   return (
     <section
-      aria-label="Update, merge, push"
+      aria-label={t`Update, merge, push`}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
       tabIndex={0}
       className="h-full overflow-y-auto -outline-offset-2"

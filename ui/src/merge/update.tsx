@@ -1,3 +1,5 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
@@ -5,7 +7,7 @@ import { SETUP, SHELL } from "@/agents/built-in";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { changesQuery, keys, sessionsQuery } from "@/api/queries";
-import { plural, short, visible } from "@/format/text";
+import { short, visible } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Segmented } from "@/kit/field";
 import { Mark } from "@/kit/mark";
@@ -53,8 +55,8 @@ export default function UpdateCard({ workspace: w }: CardProps) {
       if (r.updated)
         toast({
           kind: "good",
-          title: `${w.key} is up to date with ${r.base}`,
-          text: `${plural(r.commits, "commit")} added. The previous files are in the timeline.`,
+          title: t`${w.key} is up to date with ${r.base}`,
+          text: t`${plural(r.commits, { one: "# commit", other: "# commits" })} added. The previous files are in the timeline.`,
         });
     },
     onError: (error) => {
@@ -73,22 +75,30 @@ export default function UpdateCard({ workspace: w }: CardProps) {
   if (!s || !needed || !team.can("workspace.edit")) return null;
   return (
     <MergeCard
-      title={`Update from ${s.base}`}
+      title={t`Update from ${s.base}`}
       aside={
         <Segmented<UpdateStrategy>
-          label="How"
+          label={t`How`}
           value={strategy}
           onChange={setStrategy}
           options={[
-            ["merge", "Merge"],
-            ["rebase", "Rebase"],
+            ["merge", t`Merge`],
+            ["rebase", t`Rebase`],
           ]}
         />
       }
     >
-      {preview.isPending && <Busy>Checking the update…</Busy>}
+      {preview.isPending && (
+        <Busy>
+          <Trans>Checking the update…</Trans>
+        </Busy>
+      )}
       {preview.error && (
-        <Failure what="The update could not be checked." error={preview.error} retry={() => void preview.refetch()} />
+        <Failure
+          what={t`The update could not be checked.`}
+          error={preview.error}
+          retry={() => void preview.refetch()}
+        />
       )}
       {plan && <Outlook workspace={w} plan={plan} strategy={strategy} />}
       <FormError error={update.error} />
@@ -97,10 +107,10 @@ export default function UpdateCard({ workspace: w }: CardProps) {
           <Button
             look={s.merged ? "plain" : "primary"}
             disabled={!possible || preview.isFetching}
-            busy={update.isPending && "Updating"}
+            busy={update.isPending && t`Updating`}
             onClick={() => update.mutate()}
           >
-            {strategy === "rebase" ? `Rebase onto ${s.base}` : `Merge ${s.base} into the branch`}
+            {strategy === "rebase" ? t`Rebase onto ${s.base}` : t`Merge ${s.base} into the branch`}
           </Button>
         </div>
       )}
@@ -115,7 +125,10 @@ function Outlook({ workspace: w, plan, strategy }: { workspace: Workspace; plan:
     <div aria-live="polite" className="flex flex-col gap-2">
       {plan.conflicts.length > 0 ? (
         <>
-          <Mark kind="failed" word={`${plural(plan.conflicts.length, "file")} with conflicts`} />
+          <Mark
+            kind="failed"
+            word={t`${plural(plan.conflicts.length, { one: "# file", other: "# files" })} with conflicts`}
+          />
           <Conflicts conflicts={plan.conflicts} {...sides} />
           <Resolve workspace={w} strategy={strategy} />
         </>
@@ -123,27 +136,29 @@ function Outlook({ workspace: w, plan, strategy }: { workspace: Workspace; plan:
         <>
           <Mark
             kind={plan.dirty.length > 0 ? "needs" : "merged"}
-            word={plan.dirty.length > 0 ? "Local changes block the update" : "No conflicts"}
+            word={plan.dirty.length > 0 ? t`Local changes block the update` : t`No conflicts`}
           />
           <p className="text-fg2">
-            {plural(plan.commits, "commit")} of {plan.base} would be added, changing{" "}
-            {plural(plan.files.length + plan.more_files, "file")}.{" "}
-            {plan.fast_forward
-              ? `The branch fast-forwards to ${short(plan.commit)}.`
-              : strategy === "rebase"
-                ? "The branch's commits are replayed on top. If the branch was pushed before, it needs a force push."
-                : "A merge commit joins both."}
+            <Trans>
+              {plural(plan.commits, { one: "# commit", other: "# commits" })} of {plan.base} would be added, changing{" "}
+              {plural(plan.files.length + plan.more_files, { one: "# file", other: "# files" })}.{" "}
+              {plan.fast_forward
+                ? t`The branch fast-forwards to ${short(plan.commit)}.`
+                : strategy === "rebase"
+                  ? t`The branch's commits are replayed on top. If the branch was pushed before, it needs a force push.`
+                  : t`A merge commit joins both.`}
+            </Trans>
           </p>
         </>
       )}
       {plan.dirty.length > 0 && (
         <Paths
-          title="These files have uncommitted changes or are untracked, and conflict with the base. Commit, move or discard them first."
+          title={t`These files have uncommitted changes or are untracked, and conflict with the base. Commit, move or discard them first.`}
           paths={plan.dirty}
         />
       )}
       {plan.carried.length > 0 && plan.dirty.length === 0 && (
-        <Paths title="Uncommitted changes are kept and merged with the base's:" paths={plan.carried} />
+        <Paths title={t`Uncommitted changes are kept and merged with the base's:`} paths={plan.carried} />
       )}
       {plan.warnings.map((text) => (
         <p key={text} className="flex gap-2 text-needs">
@@ -152,7 +167,9 @@ function Outlook({ workspace: w, plan, strategy }: { workspace: Workspace; plan:
         </p>
       ))}
       {w.agents.state === "working" && plan.conflicts.length === 0 && (
-        <p className="text-meta text-fg3">An agent is working here. Its files will change while it works.</p>
+        <p className="text-meta text-fg3">
+          <Trans>An agent is working here. Its files will change while it works.</Trans>
+        </p>
       )}
     </div>
   );
@@ -193,7 +210,7 @@ function Resolve({ workspace: w, strategy }: { workspace: Workspace; strategy: U
         shell = await startSession(w.id, { agent: SHELL });
         await client.invalidateQueries({ queryKey: keys.sessions(w.id) });
       } catch (error) {
-        toastError("The shell could not be opened", error);
+        toastError(t`The shell could not be opened`, error);
       }
     }
     await navigate({ search: (x) => ({ ...x, tab: "shell", session: shell?.id }) });
@@ -213,18 +230,20 @@ function Resolve({ workspace: w, strategy }: { workspace: Workspace; strategy: U
       } else if (r.session_id) {
         toast({
           kind: "good",
-          title: `${agent?.agent_name ?? "The agent"} was asked to resolve ${plural(r.files.length, "file")}`,
+          title: t`${agent?.agent_name ?? t`The agent`} was asked to resolve ${plural(r.files.length, { one: "# file", other: "# files" })}`,
         });
         void navigate({ search: (x) => ({ ...x, tab: undefined, session: r.session_id ?? undefined }) });
       } else setPrompt(r.prompt);
     },
-    onError: (error) => toastError("The conflicts could not be handed to the agent", error),
+    onError: (error) => toastError(t`The conflicts could not be handed to the agent`, error),
   });
   return (
     <div className="flex flex-wrap items-center gap-2">
       {agents.length > 1 && (
         <label className="flex items-center gap-2">
-          <span className="text-fg2">Agent</span>
+          <span className="text-fg2">
+            <Trans>Agent</Trans>
+          </span>
           <select
             value={agent?.id ?? ""}
             onChange={(e) => setChosen(e.target.value)}
@@ -240,13 +259,13 @@ function Resolve({ workspace: w, strategy }: { workspace: Workspace; strategy: U
       )}
       <Button
         look="primary"
-        busy={begin.isPending && begin.variables === "agent" && "Asking"}
+        busy={begin.isPending && begin.variables === "agent" && t`Asking`}
         onClick={() => begin.mutate("agent")}
       >
-        Ask agent to resolve
+        <Trans>Ask agent to resolve</Trans>
       </Button>
-      <Button busy={begin.isPending && begin.variables === "shell" && "Opening"} onClick={() => begin.mutate("shell")}>
-        Open a shell
+      <Button busy={begin.isPending && begin.variables === "shell" && t`Opening`} onClick={() => begin.mutate("shell")}>
+        <Trans>Open a shell</Trans>
       </Button>
       {prompt && (
         <Suspense>
@@ -279,22 +298,22 @@ function UnderWay({
       data(api.POST("/workspaces/{id}/update/resolve", { params: { path: { id: w.id } }, body: { how } })),
     onSuccess: (r, how) =>
       how === "abort"
-        ? toast({ kind: "good", title: `The ${what} was aborted`, text: "Branch and files are restored." })
+        ? toast({ kind: "good", title: t`The ${what} was aborted`, text: t`Branch and files are restored.` })
         : r.files.length > 0
           ? toast({
-              title: `The ${what} stopped at another conflict`,
-              text: `${plural(r.files.length, "file")} with conflicts.`,
+              title: t`The ${what} stopped at another conflict`,
+              text: t`${plural(r.files.length, { one: "# file", other: "# files" })} with conflicts.`,
             })
-          : toast({ kind: "good", title: `The ${what} is finished`, text: `${w.key} is up to date with ${base}.` }),
+          : toast({ kind: "good", title: t`The ${what} is finished`, text: t`${w.key} is up to date with ${base}.` }),
     onSettled: () => afterMove(client, w, team.slug),
     onError: (error, how) =>
-      toastError(how === "abort" ? `The ${what} was not aborted` : `The ${what} is not finished`, error),
+      toastError(how === "abort" ? t`The ${what} was not aborted` : t`The ${what} is not finished`, error),
   });
   const giveUp = async () => {
     const yes = await confirm({
-      title: `Abort the ${what}?`,
-      body: "Branch and files return to their previous state. What was resolved so far stays in the timeline.",
-      action: "Abort",
+      title: t`Abort the ${what}?`,
+      body: t`Branch and files return to their previous state. What was resolved so far stays in the timeline.`,
+      action: t`Abort`,
       danger: true,
     });
     if (yes) act.mutate("abort");
@@ -302,13 +321,13 @@ function UnderWay({
   const known = what !== "cherry-pick" && what !== "revert";
   return (
     <MergeCard
-      title={`Update from ${base}`}
-      aside={<Mark kind="running" word={`${what === "update" ? "An" : "A"} ${what} is in progress`} />}
+      title={t`Update from ${base}`}
+      aside={<Mark kind="running" word={t`${what === "update" ? t`An` : "A"} ${what} is in progress`} />}
     >
       <p className="text-fg2">
         {left.length > 0
-          ? `It stopped with conflicts in ${plural(left.length, "file")}. In text files, resolve the lines between <<<<<<< and >>>>>>>. For other files, choose a version. Then finish it. Until then nothing is merged or pushed.`
-          : "All conflicts are resolved. Finish to bring the branch up to date."}
+          ? t`It stopped with conflicts in ${plural(left.length, { one: "# file", other: "# files" })}. In text files, resolve the lines between <<<<<<< and >>>>>>>. For other files, choose a version. Then finish it. Until then nothing is merged or pushed.`
+          : t`All conflicts are resolved. Finish to bring the branch up to date.`}
       </p>
       {known && <OpenConflicts workspace={w} stamp={stamp} />}
       {known && team.can("workspace.edit") && (
@@ -317,17 +336,17 @@ function UnderWay({
           <div className="flex flex-wrap items-center gap-2">
             <Button
               look={left.length > 0 ? "plain" : "primary"}
-              busy={act.isPending && act.variables === "finish" && "Finishing"}
+              busy={act.isPending && act.variables === "finish" && t`Finishing`}
               onClick={() => act.mutate("finish")}
             >
-              Finish the {what}
+              <Trans>Finish the {what}</Trans>
             </Button>
             <Button
               look="danger"
-              busy={act.isPending && act.variables === "abort" && "Aborting"}
+              busy={act.isPending && act.variables === "abort" && t`Aborting`}
               onClick={() => void giveUp()}
             >
-              Abort the {what}…
+              <Trans>Abort the {what}…</Trans>
             </Button>
           </div>
         </>

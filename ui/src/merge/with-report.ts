@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+
 /** How long a description may become with a report in it, in characters; forges and the server take no more than 60,000 bytes. */
 const MOST = 20_000;
 
@@ -13,6 +15,6 @@ export function withReport(body: string, report: string): string {
     return size > MOST;
   });
   const text =
-    fits < 0 ? lines.join("\n") : `${lines.slice(0, fits).join("\n")}\n- … the rest is in the report in Parawork`;
+    fits < 0 ? lines.join("\n") : t`${lines.slice(0, fits).join("\n")}\n- … the rest is in the report in Parawork`;
   return `${own ? `${own}\n\n` : ""}${MARK}\n<details><summary>Report</summary>\n\n${text}\n\n</details>\n`;
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { apiUrl } from "@/api/client";
@@ -28,21 +30,21 @@ export function AuditLog({ team, title, about }: { team?: string; title: string;
         <div className="flex gap-2">
           {(["csv", "json"] as const).map((f) => (
             <a key={f} href={apiUrl(exportPath(team, asked, f))} download className={buttonClass()}>
-              Export {f.toUpperCase()}
+              <Trans>Export {f.toUpperCase()}</Trans>
             </a>
           ))}
         </div>
       </div>
       <Filters onAsk={setAsked} />
       {list.isPending ? (
-        <Skeleton rows={6} label="Loading the audit log" />
+        <Skeleton rows={6} label={t`Loading the audit log`} />
       ) : list.isError && !list.data ? (
-        <Failure what="The audit log could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The audit log could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       ) : entries.length === 0 ? (
-        <p className="text-fg3">{asked === NOTHING ? "No entries yet." : "No entries match these filters."}</p>
+        <p className="text-fg3">{asked === NOTHING ? t`No entries yet.` : t`No entries match these filters.`}</p>
       ) : (
         <>
-          <ul aria-label="Entries, newest first" className="divide-y divide-hairline border-y border-hairline">
+          <ul aria-label={t`Entries, newest first`} className="divide-y divide-hairline border-y border-hairline">
             {entries.map((e) => (
               <Row key={e.id} entry={e} />
             ))}
@@ -50,10 +52,10 @@ export function AuditLog({ team, title, about }: { team?: string; title: string;
           {list.hasNextPage && (
             <Button
               className="self-start"
-              busy={list.isFetchingNextPage && "Loading"}
+              busy={list.isFetchingNextPage && t`Loading`}
               onClick={() => void list.fetchNextPage()}
             >
-              Older entries
+              <Trans>Older entries</Trans>
             </Button>
           )}
         </>
@@ -80,7 +82,7 @@ function Filters({ onAsk }: { onAsk: (a: Asked) => void }) {
   };
   return (
     <form
-      aria-label="Filters"
+      aria-label={t`Filters`}
       className="grid grid-cols-2 gap-3 md:grid-cols-3"
       onSubmit={(e) => {
         e.preventDefault();
@@ -89,27 +91,27 @@ function Filters({ onAsk }: { onAsk: (a: Asked) => void }) {
       }}
     >
       <TextField
-        label="Who"
+        label={t`Who`}
         placeholder="ada@example.com"
         maxLength={200}
         value={actor}
         onChange={(e) => setActor(e.target.value)}
       />
       <TextField
-        label="Action"
-        placeholder="member, or member.update"
+        label={t`Action`}
+        placeholder={t`member, or member.update`}
         maxLength={64}
         value={action}
         onChange={(e) => setAction(e.target.value)}
       />
       <TextField
-        label="Target"
-        placeholder="workspace, or a name"
+        label={t`Target`}
+        placeholder={t`workspace, or a name`}
         maxLength={200}
         value={target}
         onChange={(e) => setTarget(e.target.value)}
       />
-      <Field label="Result">
+      <Field label={t`Result`}>
         {(ids) => (
           <select
             {...ids}
@@ -117,26 +119,36 @@ function Filters({ onAsk }: { onAsk: (a: Asked) => void }) {
             onChange={(e) => setResult(e.target.value as Asked["result"])}
             className={inputClass}
           >
-            <option value="">any</option>
-            <option value="done">done</option>
-            <option value="refused">refused</option>
-            <option value="failed">failed</option>
+            <option value="">
+              <Trans>any</Trans>
+            </option>
+            <option value="done">
+              <Trans>done</Trans>
+            </option>
+            <option value="refused">
+              <Trans>refused</Trans>
+            </option>
+            <option value="failed">
+              <Trans>failed</Trans>
+            </option>
           </select>
         )}
       </Field>
-      <TextField label="From" type="date" value={from} onChange={(e) => setFrom(e.target.value)} />
+      <TextField label={t`From`} type="date" value={from} onChange={(e) => setFrom(e.target.value)} />
       <TextField
-        label="To"
+        label={t`To`}
         type="date"
         value={to}
-        error={odd ? "The end date is before the start date." : undefined}
+        error={odd ? t`The end date is before the start date.` : undefined}
         onChange={(e) => setTo(e.target.value)}
       />
       <div className="col-span-full flex gap-2">
-        <Button type="submit">Show</Button>
+        <Button type="submit">
+          <Trans>Show</Trans>
+        </Button>
         {any && (
           <Button look="quiet" onClick={clear}>
-            Clear
+            <Trans>Clear</Trans>
           </Button>
         )}
       </div>
@@ -170,24 +182,24 @@ function Row({ entry: e }: { entry: Entry }) {
           )}
         </summary>
         <dl className="mb-2 grid grid-cols-[minmax(6rem,auto)_1fr] gap-x-4 gap-y-0.5 border-l-2 border-hairline pl-3 text-meta break-words">
-          <Fact name="Action" value={e.action} />
-          <Fact name="Result" value={e.code ? `${e.result}: ${e.code}` : e.result} />
+          <Fact name={t`Action`} value={e.action} />
+          <Fact name={t`Result`} value={e.code ? `${e.result}: ${e.code}` : e.result} />
           <Fact
-            name="Who"
+            name={t`Who`}
             value={[e.actor.kind.replace("_", " "), e.actor.name, e.actor.id].filter(Boolean).join(" · ")}
           />
-          <Fact name="With" value={e.credential} />
-          <Fact name="From" value={e.ip} />
+          <Fact name={t`With`} value={e.credential} />
+          <Fact name={t`From`} value={e.ip} />
           <Fact
-            name="Target"
+            name={t`Target`}
             value={[e.target.kind.replace("_", " "), e.target.name, e.target.id].filter(Boolean).join(" · ")}
           />
           {Object.entries(e.data).map(([k, v]) => (
             <Fact key={k} name={k.replaceAll("_", " ")} value={v} />
           ))}
-          <Fact name="When" value={exact(e.at)} />
-          <Fact name="Request" value={e.request_id} />
-          <Fact name="Number" value={String(e.seq)} />
+          <Fact name={t`When`} value={exact(e.at)} />
+          <Fact name={t`Request`} value={e.request_id} />
+          <Fact name={t`Number`} value={String(e.seq)} />
         </dl>
       </details>
     </li>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useRouter } from "@tanstack/react-router";
 import { api, data } from "@/api/client";
@@ -15,15 +17,15 @@ export function Invitations({ heading: Heading = "h2" }: { heading?: "h2" | "h3"
   const list = useQuery(myInvitesQuery());
   if (list.isError && !list.data)
     return (
-      <Failure what="Your invitations could not be loaded." error={list.error} retry={() => void list.refetch()} />
+      <Failure what={t`Your invitations could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
     );
   if (!list.data || list.data.items.length === 0) return null;
   return (
     <section aria-labelledby="invitations">
       <Heading id="invitations" className="mb-2 text-title font-semibold">
-        Invitations
+        <Trans>Invitations</Trans>
       </Heading>
-      <ul aria-label="Invitations" className="divide-y divide-hairline border-y border-hairline">
+      <ul aria-label={t`Invitations`} className="divide-y divide-hairline border-y border-hairline">
         {list.data.items.map((i) => (
           <Row key={i.id} invite={i} />
         ))}
@@ -46,19 +48,19 @@ function Row({ invite: i }: { invite: MyInvite }) {
       await navigate({ to: "/$team", params: { team: i.team.slug } });
     },
     refresh: [peopleKeys.mine],
-    failed: `You have not joined ${i.team.name}`,
+    failed: t`You have not joined ${i.team.name}`,
   });
   const decline = useAction({
     act: () => api.POST("/me/invites/{id}/decline", path),
     confirm: {
-      title: `Decline the invitation to ${i.team.name}?`,
-      body: "The invitation becomes invalid. The team can invite you again.",
-      action: "Decline",
+      title: t`Decline the invitation to ${i.team.name}?`,
+      body: t`The invitation becomes invalid. The team can invite you again.`,
+      action: t`Decline`,
       danger: true,
     },
-    done: `You declined to join ${i.team.name}`,
+    done: t`You declined to join ${i.team.name}`,
     refresh: [peopleKeys.mine],
-    failed: "The invitation was not declined",
+    failed: t`The invitation was not declined`,
   });
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-1 py-2">
@@ -68,24 +70,24 @@ function Row({ invite: i }: { invite: MyInvite }) {
         </p>
         <p className="text-meta break-words text-fg3">
           <span title={exact(i.created_at)}>
-            {i.inviter ? `${i.inviter} invited you` : "Invited"} {ago(i.created_at, now)}
+            {i.inviter ? t`${i.inviter} invited you` : t`Invited`} {ago(i.created_at, now)}
           </span>{" "}
           ·{" "}
           <span title={exact(i.expires_at)}>
-            expires {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(i.expires_at)}
+            <Trans>expires {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(i.expires_at)}</Trans>
           </span>
         </p>
       </div>
       <Button
         look="primary"
-        busy={accept.busy && "Joining"}
+        busy={accept.busy && t`Joining`}
         onClick={() => void accept.run()}
-        aria-label={`Join ${i.team.name}`}
+        aria-label={t`Join ${i.team.name}`}
       >
-        Join
+        <Trans>Join</Trans>
       </Button>
-      <Button busy={decline.busy} onClick={() => void decline.run()} aria-label={`Decline to join ${i.team.name}`}>
-        Decline
+      <Button busy={decline.busy} onClick={() => void decline.run()} aria-label={t`Decline to join ${i.team.name}`}>
+        <Trans>Decline</Trans>
       </Button>
     </li>
   );

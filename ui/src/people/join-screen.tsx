@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useLocation, useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
@@ -50,7 +52,7 @@ function forget(): void {
 
 /** Joins a team by an invite: as who is signed in, or as a new user. */
 export function JoinScreen() {
-  useTitle("Join a team");
+  useTitle(t`Join a team`);
   const token = useToken();
   const invite = useQuery({
     queryKey: ["invite", token],
@@ -63,45 +65,47 @@ export function JoinScreen() {
 
   if (!token)
     return (
-      <PlainPage title="Invalid invite link">
+      <PlainPage title={t`Invalid invite link`}>
         <p className="text-fg2">
-          This page needs the complete invite link. Open the link exactly as it was sent to you.
+          <Trans>This page needs the complete invite link. Open the link exactly as it was sent to you.</Trans>
         </p>
       </PlainPage>
     );
   if (invite.isPending || me.isPending)
     return (
-      <PlainPage title="Join a team">
-        <Skeleton rows={3} label="Loading the invite" />
+      <PlainPage title={t`Join a team`}>
+        <Skeleton rows={3} label={t`Loading the invite`} />
       </PlainPage>
     );
   if (invite.isError) {
     const over = invite.error instanceof ApiError && invite.error.status === 410;
     return (
-      <PlainPage title={over ? "This invite is no longer valid" : "Join a team"}>
+      <PlainPage title={over ? t`This invite is no longer valid` : t`Join a team`}>
         {over ? (
           <>
             <p className="mb-4 text-fg2">
-              It was used, revoked, or is older than seven days. Ask the sender for a new one.
+              <Trans>It was used, revoked, or is older than seven days. Ask the sender for a new one.</Trans>
             </p>
             <Link to="/" className={buttonClass("plain", "self-start")} onClick={forget}>
-              Go to Parawork
+              <Trans>Go to Parawork</Trans>
             </Link>
           </>
         ) : (
-          <Failure what="The invite could not be loaded." error={invite.error} retry={() => void invite.refetch()} />
+          <Failure what={t`The invite could not be loaded.`} error={invite.error} retry={() => void invite.refetch()} />
         )}
       </PlainPage>
     );
   }
   const i = invite.data;
   return (
-    <PlainPage title={`Join ${i.team.name}`}>
+    <PlainPage title={t`Join ${i.team.name}`}>
       <p className="mb-4 text-fg2">
-        {i.inviter ? `${i.inviter} invites you` : "You are invited"} {asRole(i.role)}.{" "}
+        {i.inviter ? t`${i.inviter} invites you` : t`You are invited`} {asRole(i.role)}.{" "}
         <span title={exact(i.expires_at)}>
-          The invite works once, until{" "}
-          {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(i.expires_at)}.
+          <Trans>
+            The invite works once, until{" "}
+            {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(i.expires_at)}.
+          </Trans>
         </span>
       </p>
       {me.data ? (
@@ -143,22 +147,24 @@ function AsMyself({ token, me, email, slug }: { token: string; me: Me; email: st
   return (
     <div className="flex flex-col gap-3.5">
       <p>
-        You are signed in as <span className="font-medium">{me.user.name}</span> ({me.user.email}).
+        <Trans>
+          You are signed in as <span className="font-medium">{me.user.name}</span> ({me.user.email}).
+        </Trans>
       </p>
       {other && (
         <p role="alert" className="text-needs">
-          The invite is for {email}. Sign out, then open it as that person.
+          <Trans>The invite is for {email}. Sign out, then open it as that person.</Trans>
         </p>
       )}
       <FormError error={accept.error ?? signOut.error} />
       <div className="flex flex-wrap gap-2">
         {!other && (
-          <Button look="primary" busy={accept.isPending && "Joining"} onClick={() => accept.mutate()}>
-            Join as {me.user.name}
+          <Button look="primary" busy={accept.isPending && t`Joining`} onClick={() => accept.mutate()}>
+            <Trans>Join as {me.user.name}</Trans>
           </Button>
         )}
         <Button busy={signOut.isPending} onClick={() => signOut.mutate()}>
-          Sign out and join as somebody else
+          <Trans>Sign out and join as somebody else</Trans>
         </Button>
       </div>
     </div>
@@ -191,7 +197,7 @@ function AsNew({ token, email: bound, slug }: { token: string; email: string; sl
         }}
       >
         <TextField
-          label="Your name"
+          label={t`Your name`}
           autoComplete="name"
           required
           autoFocus
@@ -201,37 +207,39 @@ function AsNew({ token, email: bound, slug }: { token: string; email: string; sl
           onChange={(e) => setName(e.target.value)}
         />
         <TextField
-          label="E-mail"
+          label={t`E-mail`}
           type="email"
           autoComplete="username"
           required
           readOnly={bound !== ""}
-          hint={bound ? "The invite is for this address." : undefined}
+          hint={bound ? t`The invite is for this address.` : undefined}
           value={bound || email}
           error={field("email")}
           onChange={(e) => setEmail(e.target.value)}
         />
         <TextField
-          label="Password"
+          label={t`Password`}
           type="password"
           autoComplete="new-password"
           required
           minLength={10}
-          hint="At least 10 characters. A long phrase is best."
+          hint={t`At least 10 characters. A long phrase is best.`}
           value={password}
           error={field("password")}
           onChange={(e) => setPassword(e.target.value)}
         />
         {!shown && <FormError error={accept.error} />}
-        <Button type="submit" look="primary" busy={accept.isPending && "Joining"} className="self-start">
-          Create account and join
+        <Button type="submit" look="primary" busy={accept.isPending && t`Joining`} className="self-start">
+          <Trans>Create account and join</Trans>
         </Button>
       </form>
       <p className="mt-5 border-t border-hairline pt-4 text-fg2">
-        Already have an account?{" "}
-        <Link to="/login" search={{ next: "/join" }} className="text-accent underline">
-          Sign in and join
-        </Link>
+        <Trans>
+          Already have an account?{" "}
+          <Link to="/login" search={{ next: "/join" }} className="text-accent underline">
+            Sign in and join
+          </Link>
+        </Trans>
       </p>
     </>
   );

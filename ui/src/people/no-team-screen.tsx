@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
@@ -38,9 +40,9 @@ export function NoTeamScreen() {
   // Only operators make teams: a second one ends places without isolation for all.
   if (!me.data?.user.operator)
     return (
-      <PlainPage title="You are not in a team">
+      <PlainPage title={t`You are not in a team`}>
         <p className="mb-6 text-fg2">
-          Ask a team's owner or admin for an invite. You are signed in as {me.data?.user.email}.
+          <Trans>Ask a team's owner or admin for an invite. You are signed in as {me.data?.user.email}.</Trans>
         </p>
         <Invitations />
         <Floats />
@@ -50,8 +52,10 @@ export function NoTeamScreen() {
       </PlainPage>
     );
   return (
-    <PlainPage title="You are not in a team">
-      <p className="mb-4 text-fg2">Accept an invitation or create a team.</p>
+    <PlainPage title={t`You are not in a team`}>
+      <p className="mb-4 text-fg2">
+        <Trans>Accept an invitation or create a team.</Trans>
+      </p>
       <div className="mb-6 empty:hidden">
         <Invitations />
       </div>
@@ -63,10 +67,10 @@ export function NoTeamScreen() {
           create.mutate();
         }}
       >
-        <TextField label="Team" required value={name} onChange={(e) => setName(e.target.value)} />
+        <TextField label={t`Team`} required value={name} onChange={(e) => setName(e.target.value)} />
         <FormError error={create.error} />
         <Button type="submit" look="primary" busy={create.isPending} className="self-start">
-          Create team
+          <Trans>Create team</Trans>
         </Button>
       </form>
       <div className="mt-8">

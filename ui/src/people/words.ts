@@ -1,13 +1,14 @@
+import { t } from "@lingui/core/macro";
 import type { Schemas } from "@/api/client";
 
 export type Role = Schemas["Role"];
 
 /** The roles, strongest first, and what each may do. */
 export const ROLES: readonly (readonly [Role, string])[] = [
-  ["owner", "Owner: full access, including team ownership"],
-  ["admin", "Admin: members, projects, secrets and the audit log"],
-  ["member", "Member: workspaces and sessions"],
-  ["viewer", "Viewer: read-only"],
+  ["owner", t`Owner: full access, including team ownership`],
+  ["admin", t`Admin: members, projects, secrets and the audit log`],
+  ["member", t`Member: workspaces and sessions`],
+  ["viewer", t`Viewer: read-only`],
 ];
 
 /** The roles a user with a role may grant: only owners can make owners. */
@@ -17,47 +18,47 @@ export function rolesToGive(mine: Role): Role[] {
 
 /** Who joins with a role, for sentences: "as an admin". */
 export function asRole(role: Role): string {
-  return role === "owner" || role === "admin" ? `as an ${role}` : `as a ${role}`;
+  return role === "owner" || role === "admin" ? t`as an ${role}` : t`as a ${role}`;
 }
 
 const SENTENCES: Record<string, string> = {
-  "user.sign_in": "signed in",
-  "user.sign_in_begun": "entered the correct password and was asked for a second factor",
-  "user.sign_out": "signed out",
-  "user.confirm": "confirmed their identity",
-  "session.attach": "opened the terminal of the session",
-  "browser.take_over": "took over the browser",
-  "browser.give_back": "no longer has control of the browser",
-  "desktop.take_over": "took over the desktop",
-  "desktop.give_back": "no longer has control of the desktop",
-  "login_session.end": "ended a login session",
-  "login_session.end_others": "ended all other login sessions",
-  "reset_link.create": "created a password reset link",
-  "instance.key_rotated": "changed the server's secret key",
+  "user.sign_in": t`signed in`,
+  "user.sign_in_begun": t`entered the correct password and was asked for a second factor`,
+  "user.sign_out": t`signed out`,
+  "user.confirm": t`confirmed their identity`,
+  "session.attach": t`opened the terminal of the session`,
+  "browser.take_over": t`took over the browser`,
+  "browser.give_back": t`no longer has control of the browser`,
+  "desktop.take_over": t`took over the desktop`,
+  "desktop.give_back": t`no longer has control of the desktop`,
+  "login_session.end": t`ended a login session`,
+  "login_session.end_others": t`ended all other login sessions`,
+  "reset_link.create": t`created a password reset link`,
+  "instance.key_rotated": t`changed the server's secret key`,
   "instance.leftovers_adopted": "restored lost database records",
-  "workspace.adopted": "restored a workspace missing from the database",
-  "audit.key_lost": "restarted this audit log after the server's secret key was lost",
-  "watch_link.open": "opened a share link",
-  "instance.set_up": "set up the server",
-  "password.change": "changed their password",
-  "session.input": "typed into the session",
-  "workspace.fall_back": "moved the workspace to this server",
-  "audit.export": "exported the audit log",
+  "workspace.adopted": t`restored a workspace missing from the database`,
+  "audit.key_lost": t`restarted this audit log after the server's secret key was lost`,
+  "watch_link.open": t`opened a share link`,
+  "instance.set_up": t`set up the server`,
+  "password.change": t`changed their password`,
+  "session.input": t`typed into the session`,
+  "workspace.fall_back": t`moved the workspace to this server`,
+  "audit.export": t`exported the audit log`,
   "audit.dropped": "deleted old entries",
-  "audit.not_recorded": "did not record every refusal",
-  "audit.lost": "lost entries because storage was full",
-  "invite.accept": "joined with an invite",
+  "audit.not_recorded": t`did not record every refusal`,
+  "audit.lost": t`lost entries because storage was full`,
+  "invite.accept": t`joined with an invite`,
   "invite.create": "invited someone",
-  "invite.decline": "declined an invite",
+  "invite.decline": t`declined an invite`,
   "factors.reset": "reset second factors",
 };
 
 const PAST: Record<string, string> = {
   add: "added",
   answer: "answered",
-  cancel: "cancelled",
+  cancel: t`cancelled`,
   change: "changed",
-  commit: "committed in",
+  commit: t`committed in`,
   create: "made",
   delete: "deleted",
   deliver: "delivered",
@@ -80,7 +81,7 @@ const PAST: Record<string, string> = {
   settle: "settled",
   stop: "stopped",
   suspend: "suspended",
-  sync: "checked for changes in",
+  sync: t`checked for changes in`,
   test: "tested",
   update: "changed",
   wake: "woke",
@@ -88,15 +89,15 @@ const PAST: Record<string, string> = {
 };
 
 const NOUNS: Record<string, string> = {
-  me: "their account",
+  me: t`their account`,
   totp: "authenticator app",
-  api_token: "API token",
+  api_token: t`API token`,
   exec: "command",
 };
 
 /** The action as the rest of a sentence that starts with the actor: "deleted workspace". */
 export function actionWords(action: string, data: Record<string, string> = {}): string {
-  if (action === "member.remove" && data.left) return "left the team:";
+  if (action === "member.remove" && data.left) return t`left the team:`;
   const sentence = SENTENCES[action];
   if (sentence) return sentence;
   const [noun = "", verb = ""] = action.split(".");
@@ -106,16 +107,16 @@ export function actionWords(action: string, data: Record<string, string> = {}): 
 }
 
 const ACTORS: Record<string, string> = {
-  nobody: "Not signed in",
-  link: "Share link visitor",
-  command_line: "Command line",
+  nobody: t`Not signed in`,
+  link: t`Share link visitor`,
+  command_line: t`Command line`,
   system: "Parawork",
 };
 
 /** Who did it, for people. */
 export function actorWords(actor: Schemas["AuditParty"]): string {
-  if (actor.kind === "command_line") return actor.name ? `${actor.name}, on the command line` : "Command line";
-  return actor.name || ACTORS[actor.kind] || actor.id || "Somebody";
+  if (actor.kind === "command_line") return actor.name ? t`${actor.name}, on the command line` : t`Command line`;
+  return actor.name || ACTORS[actor.kind] || actor.id || t`Somebody`;
 }
 
 /** The beginning (or, with `after`, the end) of a day that a date field names, in ms; undefined when it names none. */

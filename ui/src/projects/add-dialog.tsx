@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
@@ -60,8 +62,8 @@ export default function AddProjectDialog({ kind }: { kind: Adding }) {
     <Dialog
       open
       onClose={close}
-      title="Add a project"
-      about="A git repository: cloned from a URL, or a folder on the server or on a machine."
+      title={t`Add a project`}
+      about={t`A git repository: cloned from a URL, or a folder on the server or on a machine.`}
     >
       <form
         className="flex min-h-0 flex-1 flex-col"
@@ -79,7 +81,7 @@ export default function AddProjectDialog({ kind }: { kind: Adding }) {
         <DialogBody className="flex flex-col gap-4">
           <div>
             <Segmented
-              label="Location"
+              label={t`Location`}
               value={kind}
               onChange={(v) => {
                 add.reset();
@@ -87,19 +89,19 @@ export default function AddProjectDialog({ kind }: { kind: Adding }) {
               }}
               options={[
                 ["url", "URL"],
-                ["folder", "Folder on the server"],
-                ["machine", "On a machine"],
+                ["folder", t`Folder on the server`],
+                ["machine", t`On a machine`],
               ]}
             />
           </div>
           {kind === "url" ? (
             <TextField
-              label="Repository URL"
+              label={t`Repository URL`}
               mono
               required
               autoFocus
               placeholder="https://github.com/acme/shop.git"
-              hint="HTTPS or SSH. For a private repository put a token in the URL (https://TOKEN@host/...), which is stored as a secret, or use the server's SSH key."
+              hint={t`HTTPS or SSH. For a private repository put a token in the URL (https://TOKEN@host/...), which is stored as a secret, or use the server's SSH key.`}
               value={url}
               error={error}
               spellCheck={false}
@@ -109,13 +111,13 @@ export default function AddProjectDialog({ kind }: { kind: Adding }) {
           ) : kind === "folder" ? (
             <FolderBrowser value={path} onChange={setPath} error={error} />
           ) : (
-            <Suspense fallback={<Skeleton rows={3} label="Loading machines" />}>
+            <Suspense fallback={<Skeleton rows={3} label={t`Loading machines`} />}>
               <MachineFolder value={there} onChange={setThere} error={error} />
             </Suspense>
           )}
           <TextField
-            label="Name"
-            placeholder={lastPart(where) || "From the repository"}
+            label={t`Name`}
+            placeholder={lastPart(where) || t`From the repository`}
             value={name}
             error={nameError}
             onChange={(e) => setName(e.target.value)}
@@ -123,9 +125,11 @@ export default function AddProjectDialog({ kind }: { kind: Adding }) {
           {!error && !nameError && <FormError error={add.error} />}
         </DialogBody>
         <DialogFoot>
-          <Button onClick={close}>Cancel</Button>
-          <Button type="submit" look="primary" keys="mod+enter" busy={add.isPending && "Adding"} disabled={!where}>
-            {kind === "url" ? "Clone" : "Add"}
+          <Button onClick={close}>
+            <Trans>Cancel</Trans>
+          </Button>
+          <Button type="submit" look="primary" keys="mod+enter" busy={add.isPending && t`Adding`} disabled={!where}>
+            {kind === "url" ? t`Clone` : t`Add`}
           </Button>
         </DialogFoot>
       </form>

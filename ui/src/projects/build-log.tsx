@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useEffect, useRef, useState } from "react";
 import { apiUrl } from "@/api/client";
 
@@ -38,12 +40,16 @@ export function BuildLog({ id, live, onEnd }: { id: string; live: boolean; onEnd
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
         role="region"
-        aria-label="Build log"
+        aria-label={t`Build log`}
         className="mt-2 max-h-80 overflow-auto rounded-sm bg-bg2 px-2 py-1.5 text-code leading-[18px] break-words whitespace-pre-wrap text-fg"
       >
         {text || (failed ? "" : "No output yet.")}
       </pre>
-      {failed && <p className="text-meta text-failed">The log could not be loaded. Close it and open it again.</p>}
+      {failed && (
+        <p className="text-meta text-failed">
+          <Trans>The log could not be loaded. Close it and open it again.</Trans>
+        </p>
+      )}
     </>
   );
 }

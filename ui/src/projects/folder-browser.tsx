@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useDeferredValue, useEffect, useRef, useState } from "react";
 import { folderQuery, folderSearchQuery } from "@/api/queries";
@@ -36,12 +38,16 @@ export function FolderBrowser({ value, onChange, error }: Props) {
   }, [here, searching]);
 
   if (folder.isError && !data)
-    return <Failure what="The folders could not be loaded." error={folder.error} retry={() => void folder.refetch()} />;
+    return (
+      <Failure what={t`The folders could not be loaded.`} error={folder.error} retry={() => void folder.refetch()} />
+    );
   if (data && data.roots.length === 0)
     return (
       <p className="rounded-md bg-bg2 px-3 py-2 text-fg2">
-        No folders are allowed yet. An operator lists them in <code>config.json</code> under{" "}
-        <code>projects.allowedRoots</code> and restarts it.
+        <Trans>
+          No folders are allowed yet. An operator lists them in <code>config.json</code> under{" "}
+          <code>projects.allowedRoots</code> and restarts it.
+        </Trans>
       </p>
     );
 
@@ -68,10 +74,12 @@ export function FolderBrowser({ value, onChange, error }: Props) {
         }
       }}
       role="group"
-      aria-label="Folder"
+      aria-label={t`Folder`}
     >
       <div className="mb-1 flex items-baseline justify-between">
-        <span className="font-medium">Folder</span>
+        <span className="font-medium">
+          <Trans>Folder</Trans>
+        </span>
         {value && (
           <span className="ml-3 min-w-0 truncate font-mono text-micro text-fg2" title={value}>
             {visible(value)}
@@ -80,8 +88,8 @@ export function FolderBrowser({ value, onChange, error }: Props) {
       </div>
       <div className="overflow-hidden rounded-md border border-control">
         <div className="flex flex-wrap items-center gap-2 border-b border-hairline bg-bg2 px-2 py-1.5">
-          <nav aria-label="Path" className="flex min-w-0 flex-1 flex-wrap items-center gap-0.5">
-            <Crumb label="Roots" onClick={() => setPath("")} current={path === ""} />
+          <nav aria-label={t`Path`} className="flex min-w-0 flex-1 flex-wrap items-center gap-0.5">
+            <Crumb label={t`Roots`} onClick={() => setPath("")} current={path === ""} />
             {data?.breadcrumbs.map((b, i) => (
               <span key={b.path} className="flex min-w-0 items-center gap-0.5">
                 <span aria-hidden className="text-fg3">
@@ -102,8 +110,8 @@ export function FolderBrowser({ value, onChange, error }: Props) {
               className="pointer-events-none absolute top-1/2 left-2 -translate-y-1/2 text-fg3"
             />
             <input
-              aria-label="Find a repository by name"
-              placeholder="Find a repository"
+              aria-label={t`Find a repository by name`}
+              placeholder={t`Find a repository`}
               value={search}
               spellCheck={false}
               onChange={(e) => setSearch(e.target.value)}
@@ -112,7 +120,7 @@ export function FolderBrowser({ value, onChange, error }: Props) {
           </div>
         </div>
         <ul ref={list} className="h-56 overflow-y-auto p-1" aria-busy={folder.isFetching || found.isFetching}>
-          {folder.isPending && <Skeleton label="Loading the folder" />}
+          {folder.isPending && <Skeleton label={t`Loading the folder`} />}
           {entries.map((entry) => (
             <li key={entry.path}>
               <button
@@ -133,7 +141,9 @@ export function FolderBrowser({ value, onChange, error }: Props) {
                   {searching && <span className="ml-2 font-mono text-micro text-fg3">{visible(entry.path)}</span>}
                 </span>
                 {entry.git ? (
-                  <span className="text-meta text-fg2">git</span>
+                  <span className="text-meta text-fg2">
+                    <Trans>git</Trans>
+                  </span>
                 ) : (
                   <Icon name="chevronRight" size={14} className="text-fg3" />
                 )}
@@ -144,18 +154,24 @@ export function FolderBrowser({ value, onChange, error }: Props) {
             <li className="px-2 py-3 text-fg3">
               {searching
                 ? found.isFetching
-                  ? "Looking…"
-                  : "No matching repository in the allowed folders."
-                : "No folders here."}
+                  ? t`Looking…`
+                  : t`No matching repository in the allowed folders.`
+                : t`No folders here.`}
             </li>
           )}
           {data?.truncated && !searching && (
-            <li className="px-2 py-1.5 text-meta text-fg3">Not all folders are shown. Use the search.</li>
+            <li className="px-2 py-1.5 text-meta text-fg3">
+              <Trans>Not all folders are shown. Use the search.</Trans>
+            </li>
           )}
         </ul>
       </div>
       {error && <p className="mt-1 text-meta text-failed">{error}</p>}
-      {here && !searching && <p className="mt-1 text-meta text-fg2">This folder is a git repository.</p>}
+      {here && !searching && (
+        <p className="mt-1 text-meta text-fg2">
+          <Trans>This folder is a git repository.</Trans>
+        </p>
+      )}
     </div>
   );
 }

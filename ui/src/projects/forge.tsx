@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Project, type Schemas } from "@/api/client";
@@ -25,12 +27,12 @@ export default function ProjectForge({ project: p, readOnly }: { project: Projec
   return (
     <section aria-labelledby="project-forge" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="project-forge" className="text-title font-semibold">
-        Forge
+        <Trans>Forge</Trans>
       </h2>
       {forge.isPending ? (
-        <Skeleton rows={2} label="Loading the Git host" />
+        <Skeleton rows={2} label={t`Loading the Git host`} />
       ) : forge.isError && !forge.data ? (
-        <Failure what="The Git host could not be loaded." error={forge.error} retry={() => void forge.refetch()} />
+        <Failure what={t`The Git host could not be loaded.`} error={forge.error} retry={() => void forge.refetch()} />
       ) : (
         <Form key={JSON.stringify(forge.data.settings)} project={p} forge={forge.data} readOnly={readOnly} />
       )}
@@ -54,13 +56,13 @@ function Form({ project: p, forge, readOnly }: { project: Project; forge: Forge;
       ),
     onSuccess: () => {
       void client.invalidateQueries({ queryKey: homeKeys.forge(p.id) });
-      toast({ kind: "good", title: "Saved" });
+      toast({ kind: "good", title: t`Saved` });
     },
   });
   const field = (f: string) => fieldError(save.error, `forge.${f}`);
   return (
     <form
-      aria-label="Git host"
+      aria-label={t`Git host`}
       className="flex flex-col gap-3"
       onSubmit={(e) => {
         e.preventDefault();
@@ -70,46 +72,48 @@ function Form({ project: p, forge, readOnly }: { project: Project; forge: Forge;
       <p className="break-words text-fg2">
         {forge.name && forge.repository && (
           <>
-            Pull requests are opened on {forge.name}, for{" "}
-            <span className="font-mono text-code break-all">
-              {forge.host}/{forge.repository}
-            </span>
-            .{" "}
+            <Trans>
+              Pull requests are opened on {forge.name}, for{" "}
+              <span className="font-mono text-code break-all">
+                {forge.host}/{forge.repository}
+              </span>
+              .
+            </Trans>{" "}
           </>
         )}
-        {forge.reason || `With the git credential for ${forge.token_host}.`}
+        {forge.reason || t`With the git credential for ${forge.token_host}.`}
       </p>
       <Choice<Kind>
         name="forge-kind"
-        legend="Type of Git host"
+        legend={t`Type of Git host`}
         value={kind}
         onChange={setKind}
         inline
         options={[
-          { value: "", label: "Detect from the remote's address", disabled: readOnly },
+          { value: "", label: t`Detect from the remote's address`, disabled: readOnly },
           ...KINDS.map((k) => ({ value: k.value, label: k.label, disabled: readOnly })),
-          { value: "none" as const, label: "None", hint: "No pull requests from Parawork.", disabled: readOnly },
+          { value: "none" as const, label: t`None`, hint: t`No pull requests from Parawork.`, disabled: readOnly },
         ]}
       />
       {named && (
         <>
           <TextField
-            label="API address"
+            label={t`API address`}
             mono
             spellCheck={false}
             placeholder={`https://git.example.com${KINDS.find((k) => k.value === kind)?.api ?? ""}`}
-            hint="Leave empty for the default on the remote's host."
+            hint={t`Leave empty for the default on the remote's host.`}
             value={url}
             readOnly={readOnly}
             error={field("api_url")}
             onChange={(e) => setUrl(e.target.value)}
           />
           <TextField
-            label="Repository"
+            label={t`Repository`}
             mono
             spellCheck={false}
             placeholder="owner/name"
-            hint="Leave empty to use the one in the remote's address."
+            hint={t`Leave empty to use the one in the remote's address.`}
             value={repository}
             readOnly={readOnly}
             error={field("repository")}
@@ -120,8 +124,8 @@ function Form({ project: p, forge, readOnly }: { project: Project; forge: Forge;
       <FormError error={save.error && !["kind", "api_url", "repository"].some(field) ? save.error : null} />
       {field("kind") && <p className="text-failed">{field("kind")}</p>}
       {!readOnly && (
-        <Button type="submit" busy={save.isPending && "Saving"} className="self-start">
-          Save the Git host
+        <Button type="submit" busy={save.isPending && t`Saving`} className="self-start">
+          <Trans>Save the Git host</Trans>
         </Button>
       )}
     </form>

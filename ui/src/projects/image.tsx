@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Project, type Schemas } from "@/api/client";
@@ -16,10 +18,10 @@ import { BuildLog } from "./build-log";
 type Build = Schemas["ImageBuild"];
 
 const MARKS = {
-  building: { kind: "running", word: "Building" },
-  ready: { kind: "done", word: "Built" },
-  failed: { kind: "failed", word: "Failed" },
-  cancelled: { kind: "stopped", word: "Cancelled" },
+  building: { kind: "running", word: t`Building` },
+  ready: { kind: "done", word: t`Built` },
+  failed: { kind: "failed", word: t`Failed` },
+  cancelled: { kind: "stopped", word: t`Cancelled` },
 } as const;
 
 /** What containers of a project are made from. */
@@ -28,13 +30,15 @@ export function Image({ project: p, readOnly }: { project: Project; readOnly: bo
   return (
     <section aria-labelledby="project-image">
       <h2 id="project-image" className="mb-1 text-title font-semibold">
-        Image
+        <Trans>Image</Trans>
       </h2>
-      <p className="mb-2 text-fg2">Workspaces in containers start from this image. Other places do not need one.</p>
+      <p className="mb-2 text-fg2">
+        <Trans>Workspaces in containers start from this image. Other places do not need one.</Trans>
+      </p>
       {image.isPending ? (
-        <Skeleton rows={2} label="Loading the image" />
+        <Skeleton rows={2} label={t`Loading the image`} />
       ) : image.isError && !image.data ? (
-        <Failure what="The image could not be loaded." error={image.error} retry={() => void image.refetch()} />
+        <Failure what={t`The image could not be loaded.`} error={image.error} retry={() => void image.refetch()} />
       ) : (
         <Chosen
           key={`${image.data.source} ${image.data.image.name} ${image.data.image.build} ${image.data.image.parts}`}
@@ -76,7 +80,7 @@ function Chosen({
       ),
     onSuccess: () => {
       refresh();
-      toast({ kind: "good", title: "Saved" });
+      toast({ kind: "good", title: t`Saved` });
     },
   });
   const build = useMutation({
@@ -91,7 +95,7 @@ function Chosen({
     <div className="flex flex-col gap-3">
       <Choice
         name="image"
-        legend="Source"
+        legend={t`Source`}
         hideLegend
         value={kind}
         onChange={setKind}
@@ -99,30 +103,30 @@ function Chosen({
           {
             value: "server",
             disabled: readOnly,
-            label: "The server's image",
-            hint: "Chosen by an operator for all projects.",
+            label: t`The server's image`,
+            hint: t`Chosen by an operator for all projects.`,
           },
           {
             value: "name",
             disabled: readOnly,
-            label: "A named image",
-            hint: "It must contain git, a shell, and the agents you start.",
+            label: t`A named image`,
+            hint: t`It must contain git, a shell, and the agents you start.`,
           },
           {
             value: "build",
             disabled: readOnly || image.candidates.length === 0,
-            label: "Built from this repository",
+            label: t`Built from this repository`,
             hint: image.problem
               ? image.problem
               : image.candidates.length > 0
-                ? "From its Dockerfile or devcontainer.json on the default branch."
-                : "The repository has no Dockerfile or devcontainer.json.",
+                ? t`From its Dockerfile or devcontainer.json on the default branch.`
+                : t`The repository has no Dockerfile or devcontainer.json.`,
           },
         ]}
       />
       {kind === "name" && (
         <TextField
-          label="Image name"
+          label={t`Image name`}
           mono
           spellCheck={false}
           placeholder="registry.example.com/team/dev:latest"
@@ -134,7 +138,7 @@ function Chosen({
       {kind === "build" && image.candidates.length > 0 && (
         <Choice
           name="image-file"
-          legend="File"
+          legend={t`File`}
           value={file}
           onChange={setFile}
           options={image.candidates.map((c) => ({
@@ -146,12 +150,14 @@ function Chosen({
       )}
       {kind === "build" && image.candidates.length > 0 && (
         <fieldset>
-          <legend className="mb-1 font-medium">Also install</legend>
+          <legend className="mb-1 font-medium">
+            <Trans>Also install</Trans>
+          </legend>
           {image.parts.map((part) => (
             <Check
               key={part.name}
               label={part.title}
-              hint={`About ${part.size_mb} MB`}
+              hint={t`About ${part.size_mb} MB`}
               checked={parts.includes(part.name)}
               disabled={readOnly}
               onChange={(e) =>
@@ -160,13 +166,14 @@ function Chosen({
             />
           ))}
           <p className="text-meta text-fg3">
-            For the tools of agents. Needs an image of Debian or Ubuntu. Save, then build.
+            <Trans>For the tools of agents. Needs an image of Debian or Ubuntu. Save, then build.</Trans>
           </p>
         </fieldset>
       )}
       {image.source === "build" && image.current === null && (
         <p className="text-needs">
-          <span aria-hidden>◆ </span>Not built yet. Containers cannot start until it is built.
+          <span aria-hidden>◆ </span>
+          <Trans>Not built yet. Containers cannot start until it is built.</Trans>
         </p>
       )}
       <FormError error={save.error ?? build.error} />
@@ -174,14 +181,14 @@ function Chosen({
         <div className="flex flex-wrap gap-2">
           <Button
             disabled={kind === "name" && !name.trim()}
-            busy={save.isPending && "Saving"}
+            busy={save.isPending && t`Saving`}
             onClick={() => save.mutate()}
           >
-            Save the image
+            <Trans>Save the image</Trans>
           </Button>
           {kind === "build" && (
-            <Button disabled={busy} busy={build.isPending && "Starting"} onClick={() => build.mutate()}>
-              {image.builds.length > 0 ? "Build again" : "Build"}
+            <Button disabled={busy} busy={build.isPending && t`Starting`} onClick={() => build.mutate()}>
+              {image.builds.length > 0 ? t`Build again` : t`Build`}
             </Button>
           )}
         </div>
@@ -197,7 +204,7 @@ function Builds({ builds, readOnly, onChange }: { builds: Build[]; readOnly: boo
   const cancel = useMutation({
     mutationFn: (id: string) => api.DELETE("/image-builds/{id}", { params: { path: { id } } }),
     onSuccess: onChange,
-    onError: (error) => toastError("The build was not cancelled", error),
+    onError: (error) => toastError(t`The build was not cancelled`, error),
   });
   return (
     <ul className="divide-y divide-hairline border-y border-hairline">
@@ -209,11 +216,11 @@ function Builds({ builds, readOnly, onChange }: { builds: Build[]; readOnly: boo
             <span className="text-meta text-fg3">{ago(b.created_at, now)}</span>
             {b.state === "building" && !readOnly && (
               <Button disabled={cancel.isPending} onClick={() => cancel.mutate(b.id)}>
-                Cancel
+                <Trans>Cancel</Trans>
               </Button>
             )}
             <Button aria-expanded={open === b.id} onClick={() => setOpen(open === b.id ? "" : b.id)}>
-              Log
+              <Trans>Log</Trans>
             </Button>
           </div>
           {b.state_reason && <p className="mt-1 text-meta break-words text-fg2">{b.state_reason}</p>}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { visible } from "@/format/text";
@@ -24,10 +26,14 @@ interface Props {
 export function MachineFolder({ value, onChange, error }: Props) {
   const team = useTeam();
   const machines = useQuery(machinesQuery(team.slug));
-  if (machines.isPending) return <Skeleton rows={2} label="Loading machines" />;
+  if (machines.isPending) return <Skeleton rows={2} label={t`Loading machines`} />;
   if (machines.isError && !machines.data)
     return (
-      <Failure what="The machines could not be loaded." error={machines.error} retry={() => void machines.refetch()} />
+      <Failure
+        what={t`The machines could not be loaded.`}
+        error={machines.error}
+        retry={() => void machines.refetch()}
+      />
     );
   const mine = machines.data.filter((m) => m.may_use && m.state !== "revoked");
   const online = mine.filter((m) => m.state === "online");
@@ -35,21 +41,23 @@ export function MachineFolder({ value, onChange, error }: Props) {
   if (mine.length === 0)
     return (
       <p className="rounded-md bg-bg2 px-3 py-2 text-fg2">
-        No machine connected.{" "}
-        <Link
-          to="/$team/machines"
-          params={{ team: team.slug }}
-          search={{ connect: true }}
-          className="text-accent underline"
-        >
-          Connect one
-        </Link>{" "}
-        and allow the folder there with <code>--folder</code>.
+        <Trans>
+          No machine connected.{" "}
+          <Link
+            to="/$team/machines"
+            params={{ team: team.slug }}
+            search={{ connect: true }}
+            className="text-accent underline"
+          >
+            Connect one
+          </Link>{" "}
+          and allow the folder there with <code>--folder</code>.
+        </Trans>
       </p>
     );
   return (
     <div className="flex flex-col gap-4">
-      <Field label="Machine">
+      <Field label={t`Machine`}>
         {(ids) => (
           <select
             {...ids}
@@ -57,13 +65,17 @@ export function MachineFolder({ value, onChange, error }: Props) {
             value={chosen?.id ?? ""}
             onChange={(e) => onChange({ machine: e.target.value, path: "" })}
           >
-            {!chosen && <option value="">Choose a machine</option>}
+            {!chosen && (
+              <option value="">
+                <Trans>Choose a machine</Trans>
+              </option>
+            )}
             {mine.map((m) => (
               <option key={m.id} value={m.id} disabled={m.state !== "online"}>
                 {m.name}
                 {m.mine ? "" : ` (${m.user_name})`}
-                {m.dangerous ? ", DANGEROUS" : ""}
-                {m.state === "online" ? "" : ", offline"}
+                {m.dangerous ? t`, DANGEROUS` : ""}
+                {m.state === "online" ? "" : t`, offline`}
               </option>
             ))}
           </select>
@@ -83,11 +95,11 @@ interface FoldersProps {
 
 function FoldersOf({ machine: m, value, onChange, error }: FoldersProps) {
   const folders = useQuery(foldersQuery(m.id));
-  if (folders.isPending) return <Skeleton rows={3} label={`Loading the folders of ${m.name}`} />;
+  if (folders.isPending) return <Skeleton rows={3} label={t`Loading the folders of ${m.name}`} />;
   if (folders.isError && !folders.data)
     return (
       <Failure
-        what={`The folders of ${m.name} could not be loaded.`}
+        what={t`The folders of ${m.name} could not be loaded.`}
         error={folders.error}
         retry={() => void folders.refetch()}
       />
@@ -95,14 +107,17 @@ function FoldersOf({ machine: m, value, onChange, error }: FoldersProps) {
   if (folders.data.length === 0)
     return (
       <p className="rounded-md bg-bg2 px-3 py-2 text-fg2">
-        {m.mine ? "No folders are allowed there yet." : `${m.user_name} has not allowed any folders there yet.`} Start
-        it again with <code>--folder /path/to/repository</code>, or add the folder to its <code>runner.json</code>.
+        <Trans>
+          {m.mine ? t`No folders are allowed there yet.` : t`${m.user_name} has not allowed any folders there yet.`}{" "}
+          Start it again with <code>--folder /path/to/repository</code>, or add the folder to its{" "}
+          <code>runner.json</code>.
+        </Trans>
       </p>
     );
   return (
     <fieldset>
       <legend className="mb-1 flex items-baseline gap-2 font-medium">
-        Folder on {m.name} {m.dangerous && <Danger />}
+        <Trans>Folder on {m.name}</Trans> {m.dangerous && <Danger />}
       </legend>
       <div className="divide-y divide-hairline overflow-hidden rounded-md border border-control">
         {folders.data.map((f) => (
@@ -131,13 +146,16 @@ function FoldersOf({ machine: m, value, onChange, error }: FoldersProps) {
               <span className={cx("block break-words", !f.git && "text-fg3")}>{visible(f.name)}</span>
               <span className="block font-mono text-micro break-all text-fg3">{visible(f.path)}</span>
             </span>
-            <span className="text-meta text-fg3">{f.git ? visible(f.branch) : "no repository"}</span>
+            <span className="text-meta text-fg3">{f.git ? visible(f.branch) : t`no repository`}</span>
           </label>
         ))}
       </div>
       {error && <p className="mt-1 text-meta text-failed">{error}</p>}
       <p className="mt-1 text-meta text-fg3">
-        The server stores a copy of its commits and does not change the folder. The owner decides what Parawork may use.
+        <Trans>
+          The server stores a copy of its commits and does not change the folder. The owner decides what Parawork may
+          use.
+        </Trans>
       </p>
     </fieldset>
   );

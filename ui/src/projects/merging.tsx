@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useRef, useState } from "react";
@@ -49,7 +51,7 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
       ),
     onSuccess: () => {
       void client.invalidateQueries({ queryKey: keys.projects(team.slug) });
-      toast({ kind: "good", title: "Saved" });
+      toast({ kind: "good", title: t`Saved` });
     },
   });
   const change = (key: string, with_: Partial<Draft>) =>
@@ -72,11 +74,13 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
   return (
     <section aria-labelledby="project-checks" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="project-checks" className="text-title font-semibold">
-        Checks and merging
+        <Trans>Checks and merging</Trans>
       </h2>
       <p className="text-fg2">
-        Checks are commands that verify the work. A check passes when it exits with 0. Checks run in the workspace's
-        sandbox.
+        <Trans>
+          Checks are commands that verify the work. A check passes when it exits with 0. Checks run in the workspace's
+          sandbox.
+        </Trans>
       </p>
       <form
         className="flex flex-col gap-4"
@@ -90,18 +94,18 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
             <div
               key={c.key}
               role="group"
-              aria-label={c.name || `Check ${i + 1}`}
+              aria-label={c.name || t`Check ${i + 1}`}
               className="flex flex-col gap-2 panel p-3"
             >
               <TextField
-                label="Check name"
+                label={t`Check name`}
                 required
                 value={c.name}
-                placeholder="Tests"
+                placeholder={t`Tests`}
                 onChange={(e) => change(c.key, { name: e.target.value })}
               />
               <TextArea
-                label="Command"
+                label={t`Command`}
                 required
                 mono
                 rows={2}
@@ -110,7 +114,7 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
                 onChange={(e) => change(c.key, { command: e.target.value })}
               />
               <TextField
-                label="Timeout in seconds"
+                label={t`Timeout in seconds`}
                 type="number"
                 min={1}
                 max={21600}
@@ -118,20 +122,20 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
                 onChange={(e) => change(c.key, { timeout_seconds: Number(e.target.value) || 0 })}
               />
               <Check
-                label="Required"
-                hint="The queue merges only work that passes."
+                label={t`Required`}
+                hint={t`The queue merges only work that passes.`}
                 checked={c.required}
                 onChange={(e) => change(c.key, { required: e.target.checked })}
               />
               <Check
-                label="Run after each agent turn"
+                label={t`Run after each agent turn`}
                 checked={c.after_turn}
                 onChange={(e) => change(c.key, { after_turn: e.target.checked })}
               />
               {!readOnly && (
                 <div>
                   <Button onClick={() => setChecks((all) => all.filter((o) => o.key !== c.key))}>
-                    Remove {c.name || "this check"}
+                    <Trans>Remove {c.name || t`this check`}</Trans>
                   </Button>
                 </div>
               )}
@@ -139,50 +143,52 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
           ))}
           {!readOnly && (
             <div>
-              <Button onClick={add}>Add a check</Button>
+              <Button onClick={add}>
+                <Trans>Add a check</Trans>
+              </Button>
             </div>
           )}
           <div className="flex flex-col items-start gap-1.5">
             <span aria-hidden className="font-medium">
-              Merge rules
+              <Trans>Merge rules</Trans>
             </span>
             <Segmented<Strategy>
-              label="Merge rules"
+              label={t`Merge rules`}
               value={merging.strategy}
               onChange={(strategy) => setMerging({ ...merging, strategy })}
               options={[
-                ["merge", "Merge"],
-                ["squash", "Squash"],
-                ["rebase", "Rebase"],
+                ["merge", t`Merge`],
+                ["squash", t`Squash`],
+                ["rebase", t`Rebase`],
               ]}
             />
           </div>
           <div>
             <Check
-              label="Merge through the queue only"
-              hint="Workspaces are merged one at a time, each checked together with earlier merges."
+              label={t`Merge through the queue only`}
+              hint={t`Workspaces are merged one at a time, each checked together with earlier merges.`}
               checked={merging.queue}
               onChange={(e) => setMerging({ ...merging, queue: e.target.checked })}
             />
             <Check
-              label="Require passed checks"
-              hint="Merging manually requires passed checks on exactly the files to be merged."
+              label={t`Require passed checks`}
+              hint={t`Merging manually requires passed checks on exactly the files to be merged.`}
               checked={merging.require_checks}
               onChange={(e) => setMerging({ ...merging, require_checks: e.target.checked })}
             />
             <Check
-              label="Require an approval"
-              hint="Someone must have approved exactly the files to be merged."
+              label={t`Require an approval`}
+              hint={t`Someone must have approved exactly the files to be merged.`}
               checked={merging.require_approval}
               onChange={(e) => setMerging({ ...merging, require_approval: e.target.checked })}
             />
           </div>
           <TextArea
-            label="Ignored files to include in snapshots"
+            label={t`Ignored files to include in snapshots`}
             mono
             rows={2}
             placeholder=".env.local"
-            hint="Git-ignored files to save in the snapshot before files are changed or removed. One pattern per line."
+            hint={t`Git-ignored files to save in the snapshot before files are changed or removed. One pattern per line.`}
             value={ignored}
             onChange={(e) => setIgnored(e.target.value)}
           />
@@ -190,8 +196,8 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
         <FormError error={save.error} />
         {!readOnly && (
           <div>
-            <Button type="submit" look="primary" busy={save.isPending && "Saving"}>
-              Save checks and merging
+            <Button type="submit" look="primary" busy={save.isPending && t`Saving`}>
+              <Trans>Save checks and merging</Trans>
             </Button>
           </div>
         )}
@@ -205,7 +211,7 @@ const STATES: Record<Schemas["QueueEntry"]["state"], string> = {
   checking: "checking",
   merging: "merging",
   merged: "merged",
-  failed: "not merged",
+  failed: t`not merged`,
   cancelled: "removed",
 };
 
@@ -231,7 +237,10 @@ function Queue({ project: p }: { project: Project }) {
         <span className="font-mono text-code">{e.workspace_key}</span> {e.workspace_name}
       </Link>{" "}
       <span className="text-fg2">
-        {STATES[e.state]}, {e.strategy} into {e.base}, added by {e.added_by_name} {ago(e.ended_at ?? e.created_at, now)}
+        <Trans>
+          {STATES[e.state]}, {e.strategy} into {e.base}, added by {e.added_by_name}{" "}
+          {ago(e.ended_at ?? e.created_at, now)}
+        </Trans>
       </span>
       {e.reason && <span className="block text-meta break-words text-fg2">{e.reason}</span>}
     </li>
@@ -240,26 +249,34 @@ function Queue({ project: p }: { project: Project }) {
   return (
     <section aria-labelledby="project-queue" className="mt-8 flex max-w-form flex-col gap-2">
       <h2 id="project-queue" className="text-title font-semibold">
-        Merge queue
+        <Trans>Merge queue</Trans>
       </h2>
-      {queue.isPending && <Skeleton rows={2} label="Loading the queue" />}
+      {queue.isPending && <Skeleton rows={2} label={t`Loading the queue`} />}
       {queue.error && (
-        <Failure what="The queue could not be loaded." error={queue.error} retry={() => void queue.refetch()} />
+        <Failure what={t`The queue could not be loaded.`} error={queue.error} retry={() => void queue.refetch()} />
       )}
-      {queue.data?.items.length === 0 && <p className="text-fg2">The queue is empty.</p>}
+      {queue.data?.items.length === 0 && (
+        <p className="text-fg2">
+          <Trans>The queue is empty.</Trans>
+        </p>
+      )}
       {queue.data && queue.data.items.length > 0 && (
         <ol className="divide-y divide-hairline">{queue.data.items.map(row)}</ol>
       )}
       {queue.data && queue.data.ended.length > 0 && (
         <details>
-          <summary className="cursor-pointer text-fg2">Recently finished</summary>
+          <summary className="cursor-pointer text-fg2">
+            <Trans>Recently finished</Trans>
+          </summary>
           <ul className="divide-y divide-hairline">{queue.data.ended.map(row)}</ul>
         </details>
       )}
       {order.length > 0 && (
         <p className="text-fg2">
-          Some workspaces conflict. This merge order causes the fewest conflicts:{" "}
-          {order.map((o) => `${o.key}${o.overlaps > 0 ? " (must resolve)" : ""}`).join(", ")}.
+          <Trans>
+            Some workspaces conflict. This merge order causes the fewest conflicts:{" "}
+            {order.map((o) => `${o.key}${o.overlaps > 0 ? " (must resolve)" : ""}`).join(", ")}.
+          </Trans>
         </p>
       )}
     </section>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
@@ -33,16 +35,16 @@ const route = getRouteApi("/$team/p/$project");
 
 /** The parts of the page below its first, by their headings' ids. */
 const PARTS = [
-  ["project-checks", "Checks and merging"],
-  ["project-queue", "Merge queue"],
-  ["project-place", "Place and network"],
-  ["project-forge", "Git host"],
-  ["project-secrets", "Secrets"],
-  ["project-issues", "Tasks and issues"],
-  ["project-tools", "Tools for agents"],
-  ["project-skills", "Instructions and skills"],
-  ["permission-rules", "Permissions"],
-  ["project-memory", "Memory"],
+  ["project-checks", t`Checks and merging`],
+  ["project-queue", t`Merge queue`],
+  ["project-place", t`Place and network`],
+  ["project-forge", t`Git host`],
+  ["project-secrets", t`Secrets`],
+  ["project-issues", t`Tasks and issues`],
+  ["project-tools", t`Tools for agents`],
+  ["project-skills", t`Instructions and skills`],
+  ["permission-rules", t`Permissions`],
+  ["project-memory", t`Memory`],
 ] as const;
 
 const PART_IDS = PARTS.map(([id]) => id);
@@ -53,14 +55,14 @@ export function ProjectScreen() {
   const team = useTeam();
   const list = useQuery(projectsQuery(team.slug));
   const project = list.data?.find((p) => p.id === id);
-  useTitle(project?.name ?? "Project");
+  useTitle(project?.name ?? t`Project`);
   useNamedPart(PART_IDS);
   if (list.isPending) return <Skeleton />;
   if (list.isError && !list.data)
     return (
       <Failure
         className="m-4"
-        what="The project could not be loaded."
+        what={t`The project could not be loaded.`}
         error={list.error}
         retry={() => void list.refetch()}
       />
@@ -71,7 +73,7 @@ export function ProjectScreen() {
       <Suspense>
         <ProjectGitWork project={project.id} />
       </Suspense>
-      <nav aria-label="On this page" className="mb-4 flex flex-wrap gap-x-4 gap-y-1 text-meta">
+      <nav aria-label={t`On this page`} className="mb-4 flex flex-wrap gap-x-4 gap-y-1 text-meta">
         {PARTS.map(([id, words]) => (
           <Link key={id} to="." hash={id} className="leading-6 text-accent hover:underline">
             {words}
@@ -79,7 +81,7 @@ export function ProjectScreen() {
         ))}
       </nav>
       <ProjectForm key={project.id} project={project} readOnly={!team.can("project.manage")} />
-      <Suspense fallback={<Skeleton rows={4} label="Loading the places" />}>
+      <Suspense fallback={<Skeleton rows={4} label={t`Loading the places`} />}>
         <ProjectMerging key={`${project.id} merging`} project={project} readOnly={!team.can("project.manage")} />
         <ProjectPlaces key={`${project.id} places`} project={project} readOnly={!team.can("project.manage")} />
         <ProjectForge key={`${project.id} forge`} project={project} readOnly={!team.can("project.manage")} />
@@ -136,7 +138,7 @@ function ProjectForm({ project: p, readOnly }: { project: Project; readOnly: boo
       ),
     onSuccess: () => {
       void client.invalidateQueries({ queryKey: keys.projects(team.slug) });
-      toast({ kind: "good", title: "Saved" });
+      toast({ kind: "good", title: t`Saved` });
     },
   });
   const field = (f: string) => fieldError(save.error, f);
@@ -156,16 +158,22 @@ function ProjectForm({ project: p, readOnly }: { project: Project; readOnly: boo
       }}
     >
       <fieldset disabled={readOnly} className="contents">
-        <TextField label="Name" required value={name} error={field("name")} onChange={(e) => setName(e.target.value)} />
+        <TextField
+          label={t`Name`}
+          required
+          value={name}
+          error={field("name")}
+          onChange={(e) => setName(e.target.value)}
+        />
         <Field
-          label="Default branch"
-          hint="New workspaces start from this branch unless you choose another."
+          label={t`Default branch`}
+          hint={t`New workspaces start from this branch unless you choose another.`}
           error={field("default_branch")}
         >
           {(ids) => (
             <Combobox
               {...ids}
-              label="Default branch"
+              label={t`Default branch`}
               value={branch}
               disabled={readOnly}
               onChange={setBranch}
@@ -174,31 +182,31 @@ function ProjectForm({ project: p, readOnly }: { project: Project; readOnly: boo
           )}
         </Field>
         <TextArea
-          label="Setup script"
+          label={t`Setup script`}
           mono
           rows={6}
           placeholder={"npm ci\ncp .env.example .env"}
-          hint="Runs in each new workspace before the first session. Its output is visible. Leave empty for none."
+          hint={t`Runs in each new workspace before the first session. Its output is visible. Leave empty for none.`}
           value={script}
           error={field("setup_script")}
           onChange={(e) => setScript(e.target.value)}
         />
         <TextArea
-          label="Ignored files to copy"
+          label={t`Ignored files to copy`}
           mono
           rows={3}
           placeholder=".env"
-          hint="Git-ignored files to copy into each workspace. One pattern per line."
+          hint={t`Git-ignored files to copy into each workspace. One pattern per line.`}
           value={ignored}
           error={field("copy_ignored")}
           onChange={(e) => setIgnored(e.target.value)}
         />
         <TextArea
-          label="Commands allowed on the server"
+          label={t`Commands allowed on the server`}
           mono
           rows={3}
-          placeholder="make"
-          hint="Only where config.json restricts which programs commands may start on the server itself. One program per line."
+          placeholder={t`make`}
+          hint={t`Only where config.json restricts which programs commands may start on the server itself. One program per line.`}
           value={allowed}
           error={field("allowed_commands")}
           onChange={(e) => setAllowed(e.target.value)}
@@ -212,8 +220,8 @@ function ProjectForm({ project: p, readOnly }: { project: Project; readOnly: boo
         }
       />
       {!readOnly && (
-        <Button type="submit" look="primary" busy={save.isPending && "Saving"} keys="mod+s" className="self-start">
-          Save
+        <Button type="submit" look="primary" busy={save.isPending && t`Saving`} keys="mod+s" className="self-start">
+          <Trans>Save</Trans>
         </Button>
       )}
     </form>

@@ -1,10 +1,11 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Suspense } from "react";
 import { api, data, type Project } from "@/api/client";
 import { keys, projectsQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
-import { plural } from "@/format/text";
 import { ago } from "@/format/time";
 import { Button, buttonClass, IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
@@ -24,7 +25,7 @@ const OwnersYes = lazy(() => import("@/machines/owner-approval"));
 
 /** The git repositories of the team. */
 export function ProjectsScreen() {
-  useTitle("Projects");
+  useTitle(t`Projects`);
   const team = useTeam();
   const list = useQuery(projectsQuery(team.slug));
   const navigate = useNavigate();
@@ -33,7 +34,7 @@ export function ProjectsScreen() {
 
   return (
     <Page
-      title="Projects"
+      title={t`Projects`}
       actions={
         manage &&
         list.data &&
@@ -41,31 +42,33 @@ export function ProjectsScreen() {
           <>
             <SampleButton />
             <Button look="primary" keys="o p" onClick={() => add("url")}>
-              Add a project
+              <Trans>Add a project</Trans>
             </Button>
           </>
         )
       }
     >
       {list.isPending ? (
-        <Skeleton rows={5} label="Loading projects" />
+        <Skeleton rows={5} label={t`Loading projects`} />
       ) : list.isError && !list.data ? (
-        <Failure what="The projects could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The projects could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       ) : list.data.length === 0 ? (
         <Empty
-          title="No projects yet"
+          title={t`No projects yet`}
           action={
             manage && (
               <>
                 <SampleButton look="primary" />
-                <Button onClick={() => add("url")}>Add a project</Button>
+                <Button onClick={() => add("url")}>
+                  <Trans>Add a project</Trans>
+                </Button>
               </>
             )
           }
         >
           {manage
-            ? "A project is a git repository: cloned from a URL, or a folder on the server or on a machine. To try Parawork, use the sample: a small real repository, ready in a second."
-            : "A project is a git repository. An admin of the team can add one."}
+            ? t`A project is a git repository: cloned from a URL, or a folder on the server or on a machine. To try Parawork, use the sample: a small real repository, ready in a second.`
+            : t`A project is a git repository. An admin of the team can add one.`}
         </Empty>
       ) : (
         <ul className="divide-y divide-hairline border-y border-hairline">
@@ -90,18 +93,18 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
         client.invalidateQueries({ queryKey: keys.projects(team.slug) }),
         client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] }),
       ]),
-    onError: (error) => toastError(`${p.name} was not removed`, error),
+    onError: (error) => toastError(t`${p.name} was not removed`, error),
   });
   const askRemove = async () => {
     const yes = await confirm({
-      title: p.state === "cloning" ? `Stop cloning ${p.name}?` : `Remove ${p.name}?`,
+      title: p.state === "cloning" ? t`Stop cloning ${p.name}?` : t`Remove ${p.name}?`,
       body:
         p.state === "cloning"
-          ? "The data fetched so far is deleted."
+          ? t`The data fetched so far is deleted.`
           : p.source.kind === "path" || p.source.kind === "runner"
-            ? "It moves to the trash, where you can restore it. The folder itself does not change."
-            : "It moves to the trash, where you can restore it. The remote repository does not change.",
-      action: p.state === "cloning" ? "Stop" : "Remove",
+            ? t`It moves to the trash, where you can restore it. The folder itself does not change.`
+            : t`It moves to the trash, where you can restore it. The remote repository does not change.`,
+      action: p.state === "cloning" ? t`Stop` : t`Remove`,
       danger: true,
     });
     if (yes) remove.mutate();
@@ -117,7 +120,7 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
         }),
       );
     },
-    onError: (error) => toastError(`${p.name} was not cloned again`, error),
+    onError: (error) => toastError(t`${p.name} was not cloned again`, error),
     onSettled: () => client.invalidateQueries({ queryKey: keys.projects(team.slug) }),
   });
 
@@ -133,7 +136,7 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
             >
               {p.name}
             </Link>
-            {p.state === "cloning" && <Mark kind="setup" word="Cloning" className="text-meta" />}
+            {p.state === "cloning" && <Mark kind="setup" word={t`Cloning`} className="text-meta" />}
             {p.state === "failed" && <Mark kind="failed" className="text-meta" />}
           </p>
           <p className="truncate font-mono text-micro leading-4 text-fg3" title={originOf(p.source)}>
@@ -143,24 +146,25 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
         {p.state === "ready" && (
           <p className="text-meta text-fg3">
             <span className="font-mono text-micro">{p.default_branch}</span>
-            {p.fetched_at ? ` · fetched ${ago(p.fetched_at, now)}` : ""} · {plural(p.workspaces, "workspace")}
+            {p.fetched_at ? t` · fetched ${ago(p.fetched_at, now)}` : ""} ·{" "}
+            {plural(p.workspaces, { one: "# workspace", other: "# workspaces" })}
           </p>
         )}
         <div className="flex items-center gap-1">
           {p.state === "ready" && team.can("workspace.create") && (
-            <Button onClick={open} aria-label={`New workspace in ${p.name}`}>
-              New workspace
+            <Button onClick={open} aria-label={t`New workspace in ${p.name}`}>
+              <Trans>New workspace</Trans>
             </Button>
           )}
           {p.state === "cloning" && manage && (
             <Button busy={remove.isPending} onClick={() => void askRemove()}>
-              Cancel
+              <Trans>Cancel</Trans>
             </Button>
           )}
           {manage && p.state !== "cloning" && (
             <Menu
               trigger={
-                <IconButton label={`More actions for ${p.name}`}>
+                <IconButton label={t`More actions for ${p.name}`}>
                   <Icon name="more" />
                 </IconButton>
               }
@@ -168,11 +172,11 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
               <MenuItem
                 onSelect={() => void navigate({ to: "/$team/p/$project", params: { team: team.slug, project: p.id } })}
               >
-                Settings
+                <Trans>Settings</Trans>
               </MenuItem>
               <MenuLine />
               <MenuItem danger onSelect={() => void askRemove()}>
-                Remove…
+                <Trans>Remove…</Trans>
               </MenuItem>
             </Menu>
           )}
@@ -180,7 +184,7 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
       </div>
       {p.state === "cloning" && (
         <p role="status" className="mt-1 truncate font-mono text-micro text-fg2">
-          {p.progress || "Connecting…"}
+          {p.progress || t`Connecting…`}
         </p>
       )}
       {p.state === "cloning" && p.source.runner_id && (
@@ -190,15 +194,17 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
       )}
       {p.state === "failed" && (
         <div role="alert" className="mt-1">
-          <p className="text-fg2">Cloning failed. Output of git:</p>
+          <p className="text-fg2">
+            <Trans>Cloning failed. Output of git:</Trans>
+          </p>
           <Output text={p.state_reason} />
           {manage && (
             <div className="mt-2 flex gap-2">
-              <Button busy={again.isPending && "Retrying"} onClick={() => again.mutate()}>
-                Try again
+              <Button busy={again.isPending && t`Retrying`} onClick={() => again.mutate()}>
+                <Trans>Try again</Trans>
               </Button>
               <Button look="quiet" onClick={() => void askRemove()}>
-                Remove
+                <Trans>Remove</Trans>
               </Button>
             </div>
           )}
@@ -212,7 +218,7 @@ export function ToProjects({ team }: { team: string }) {
   return (
     <Link to="/$team/p" params={{ team }} className={buttonClass("quiet", "-ml-2.5")}>
       <Icon name="arrowLeft" size={14} />
-      Projects
+      <Trans>Projects</Trans>
     </Link>
   );
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { api, data } from "@/api/client";
@@ -6,7 +8,7 @@ import { Button } from "@/kit/button";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 
-const CHECK = { name: "Tests", command: "python3 -m unittest", required: true, after_turn: false };
+const CHECK = { name: t`Tests`, command: "python3 -m unittest", required: true, after_turn: false };
 
 /** Makes the sample project and opens the composer on it. */
 export function SampleButton({ look = "plain" }: { look?: "primary" | "plain" }) {
@@ -31,11 +33,11 @@ export function SampleButton({ look = "plain" }: { look?: "primary" | "plain" })
       await client.invalidateQueries({ queryKey: keys.projects(team.slug) });
       await navigate({ to: "/$team/w", params: { team: team.slug }, search: { new: p.id } });
     },
-    onError: (error) => toastError("The sample project was not created", error, () => make.mutate()),
+    onError: (error) => toastError(t`The sample project was not created`, error, () => make.mutate()),
   });
   return (
-    <Button look={look} busy={make.isPending && "Creating the sample"} onClick={() => make.mutate()}>
-      Try the sample project
+    <Button look={look} busy={make.isPending && t`Creating the sample`} onClick={() => make.mutate()}>
+      <Trans>Try the sample project</Trans>
     </Button>
   );
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Project, type Schemas } from "@/api/client";
@@ -22,7 +24,7 @@ function usePatch(project: Project) {
     onSuccess: () => {
       void client.invalidateQueries({ queryKey: keys.projects(team.slug) });
       void client.invalidateQueries({ queryKey: keys.project(project.id) });
-      toast({ kind: "good", title: "Saved" });
+      toast({ kind: "good", title: t`Saved` });
     },
   });
 }
@@ -51,18 +53,18 @@ function PlaceOf({ project: p, readOnly }: Props) {
   return (
     <section aria-labelledby="project-place">
       <h2 id="project-place" className="mb-2 text-title font-semibold">
-        Place
+        <Trans>Place</Trans>
       </h2>
       {places.isPending ? (
-        <Skeleton rows={3} label="Loading the places" />
+        <Skeleton rows={3} label={t`Loading the places`} />
       ) : places.isError && !places.data ? (
-        <Failure what="The places could not be loaded." error={places.error} retry={() => void places.refetch()} />
+        <Failure what={t`The places could not be loaded.`} error={places.error} retry={() => void places.refetch()} />
       ) : (
         <Place
           name="project-executor"
-          legend="Place for new workspaces"
+          legend={t`Place for new workspaces`}
           places={places.data.filter((p) => !p.runner_id)} // a machine is its owner's to choose
-          above={{ label: "Team default", hint: "Existing workspaces do not move." }}
+          above={{ label: t`Team default`, hint: t`Existing workspaces do not move.` }}
           value={p.executor ?? ""}
           readOnly={readOnly || save.isPending}
           onChange={(executor) => save.mutate({ executor })}
@@ -70,8 +72,8 @@ function PlaceOf({ project: p, readOnly }: Props) {
       )}
       <Check
         className="mt-2"
-        label="Share the team's caches"
-        hint="Go, npm and pip packages that isolated workspaces share instead of downloading again. Members of the team can change them."
+        label={t`Share the team's caches`}
+        hint={t`Go, npm and pip packages that isolated workspaces share instead of downloading again. Members of the team can change them.`}
         checked={p.caches}
         disabled={readOnly || save.isPending}
         onChange={(e) => save.mutate({ caches: e.target.checked })}
@@ -89,7 +91,7 @@ function NetworkOf({ project: p, readOnly }: Props) {
   return (
     <section aria-labelledby="project-network">
       <h2 id="project-network" className="mb-2 text-title font-semibold">
-        Network
+        <Trans>Network</Trans>
       </h2>
       <form
         className="flex flex-col gap-3"
@@ -109,22 +111,22 @@ function NetworkOf({ project: p, readOnly }: Props) {
       >
         <Choice
           name="network"
-          legend="Network access of agents in isolated places"
+          legend={t`Network access of agents in isolated places`}
           value={mode}
           onChange={setMode}
           options={[
             {
               value: "",
               disabled: readOnly,
-              label: "Server default",
-              hint: `${networkName(p.network.default_mode)}, set by an operator.`,
+              label: t`Server default`,
+              hint: t`${networkName(p.network.default_mode)}, set by an operator.`,
             },
             ...NETWORKS.map((n) => ({ value: n.value as string, disabled: readOnly, label: n.name, hint: n.means })),
           ]}
         />
         {mode === "allow" && (
           <TextArea
-            label="Allowed names"
+            label={t`Allowed names`}
             mono
             rows={4}
             readOnly={readOnly}
@@ -137,8 +139,8 @@ function NetworkOf({ project: p, readOnly }: Props) {
         )}
         {mode === "allow" && (
           <Check
-            label="Include the agents' services"
-            hint="Without these, agents cannot reach their models."
+            label={t`Include the agents' services`}
+            hint={t`Without these, agents cannot reach their models.`}
             checked={agentHosts}
             disabled={readOnly}
             onChange={(e) => setAgentHosts(e.target.checked)}
@@ -146,8 +148,8 @@ function NetworkOf({ project: p, readOnly }: Props) {
         )}
         <FormError error={save.error} />
         {!readOnly && (
-          <Button type="submit" className="self-start" busy={save.isPending && "Saving"}>
-            Save the network
+          <Button type="submit" className="self-start" busy={save.isPending && t`Saving`}>
+            <Trans>Save the network</Trans>
           </Button>
         )}
       </form>
@@ -160,11 +162,11 @@ function LimitsOf({ project: p, readOnly }: Props) {
   return (
     <section aria-labelledby="project-limits">
       <h2 id="project-limits" className="mb-2 text-title font-semibold">
-        Limits of each workspace
+        <Trans>Limits of each workspace</Trans>
       </h2>
       <LimitsForm
         value={whole(p.limits)}
-        from="this server"
+        from={t`this server`}
         readOnly={readOnly}
         saving={save.isPending}
         error={save.error}

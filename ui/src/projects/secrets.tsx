@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { SecretList } from "@/secrets/list";
 import { useTeam } from "@/state/team";
 
@@ -8,16 +10,18 @@ export default function ProjectSecrets({ project }: { project: string }) {
   return (
     <section aria-labelledby="project-secrets" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="project-secrets" className="text-title font-semibold">
-        Secrets
+        <Trans>Secrets</Trans>
       </h2>
       <p className="text-meta text-fg3">
-        For sessions and commands of this project only, in addition to the team's secrets. The server fetches with the
-        git credential set here.
+        <Trans>
+          For sessions and commands of this project only, in addition to the team's secrets. The server fetches with the
+          git credential set here.
+        </Trans>
       </p>
       <SecretList
         owner={{ scope: "project", team: team.slug, project }}
         manage={team.can("secrets.manage")}
-        empty="The team's secrets apply here as well."
+        empty={t`The team's secrets apply here as well.`}
       />
     </section>
   );

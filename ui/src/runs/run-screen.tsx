@@ -1,9 +1,11 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { api, data } from "@/api/client";
 import { changesQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
-import { plural, visible } from "@/format/text";
+import { visible } from "@/format/text";
 import { ago, duration, exact } from "@/format/time";
 import { Button, buttonClass } from "@/kit/button";
 import { Mark } from "@/kit/mark";
@@ -22,13 +24,13 @@ const route = getRouteApi("/$team/runs/$run");
 export function RunScreen() {
   const { run: id } = route.useParams();
   const run = useQuery(runQuery(id));
-  useTitle(run.data?.name ?? "Compare");
-  if (run.isPending) return <Skeleton rows={6} label="Loading the comparison" />;
+  useTitle(run.data?.name ?? t`Compare`);
+  if (run.isPending) return <Skeleton rows={6} label={t`Loading the comparison`} />;
   if (run.isError && !run.data)
     return (
       <Failure
         className="m-4"
-        what="The comparison could not be loaded."
+        what={t`The comparison could not be loaded.`}
         error={run.error}
         retry={() => void run.refetch()}
       />
@@ -42,7 +44,9 @@ function Compare({ run }: { run: Run }) {
   return (
     <Page title={run.name} about={`${run.project_name}, ${ago(run.created_at, now)}`}>
       <details className="mb-4">
-        <summary className="w-fit cursor-pointer text-meta text-accent">Prompt</summary>
+        <summary className="w-fit cursor-pointer text-meta text-accent">
+          <Trans>Prompt</Trans>
+        </summary>
         <p className="mt-1 max-h-60 overflow-y-auto panel p-3 break-words whitespace-pre-wrap">{run.prompt}</p>
       </details>
       <Attempts run={run} now={now} may={team.can("workspace.edit")} />
@@ -67,34 +71,53 @@ function Attempts({ run, now, may }: { run: Run; now: number; may: boolean }) {
     const yes =
       rest.length === 0 ||
       (await confirm({
-        title: `Keep ${a.agent_name} and archive ${rest.length === 1 ? "the other" : `the ${rest.length} others`}?`,
+        title: t`Keep ${a.agent_name} and archive ${rest.length === 1 ? t`the other` : t`the ${rest.length} others`}?`,
         body: (
           <>
             <p>
-              {rest.map((o) => o.workspace!.key).join(", ")}: running sessions are stopped
-              {running > 0 ? ` (${plural(running, "agent")} working)` : ""}, branch and folder are archived.
+              <Trans>
+                {rest.map((o) => o.workspace!.key).join(", ")}: running sessions are stopped
+                {running > 0 ? t` (${plural(running, { one: "# agent", other: "# agents" })} working)` : ""}, branch and
+                folder are archived.
+              </Trans>
             </p>
-            <p>Nothing is lost. An archived workspace can be restored with all its files.</p>
+            <p>
+              <Trans>Nothing is lost. An archived workspace can be restored with all its files.</Trans>
+            </p>
           </>
         ),
-        action: "Keep this one",
+        action: t`Keep this one`,
       }));
     if (yes) keep.mutate(a);
   };
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls sideways, also by keys
-    <section aria-label="Attempts" tabIndex={0} className="overflow-x-auto border-y border-hairline">
+    <section aria-label={t`Attempts`} tabIndex={0} className="overflow-x-auto border-y border-hairline">
       <table className="w-full border-collapse">
         <thead className="text-meta">
           <tr>
-            <th className={TH}>Agent</th>
-            <th className={TH}>State</th>
-            <th className={TH}>Files</th>
-            <th className={TH}>Lines</th>
-            <th className={TH}>Time</th>
-            <th className={TH}>Models</th>
             <th className={TH}>
-              <span className="sr-only">Actions</span>
+              <Trans>Agent</Trans>
+            </th>
+            <th className={TH}>
+              <Trans>State</Trans>
+            </th>
+            <th className={TH}>
+              <Trans>Files</Trans>
+            </th>
+            <th className={TH}>
+              <Trans>Lines</Trans>
+            </th>
+            <th className={TH}>
+              <Trans>Time</Trans>
+            </th>
+            <th className={TH}>
+              <Trans>Models</Trans>
+            </th>
+            <th className={TH}>
+              <span className="sr-only">
+                <Trans>Actions</Trans>
+              </span>
             </th>
           </tr>
         </thead>
@@ -107,7 +130,12 @@ function Attempts({ run, now, may }: { run: Run; now: number; may: boolean }) {
               <tr key={a.id} className="border-t border-hairline">
                 <th scope="row" className={`${TD} text-left font-medium`}>
                   {a.agent_name}
-                  {run.kept === a.id && <span className="text-meta text-merged"> · kept</span>}
+                  {run.kept === a.id && (
+                    <span className="text-meta text-merged">
+                      {" "}
+                      <Trans>· kept</Trans>
+                    </span>
+                  )}
                   <span className="block text-meta font-normal text-fg3">{w?.key ?? a.name}</span>
                   {a.argv.length > 0 && (
                     <span className="block max-w-72 font-mono text-code font-normal break-words text-fg3">
@@ -136,10 +164,10 @@ function Attempts({ run, now, may }: { run: Run; now: number; may: boolean }) {
                       <Link
                         to="/$team/w/$key"
                         params={{ team: team.slug, key: w.key }}
-                        aria-label={`Open ${w.key}`}
+                        aria-label={t`Open ${w.key}`}
                         className={buttonClass("plain")}
                       >
-                        Open
+                        <Trans>Open</Trans>
                       </Link>
                     )}
                     {may &&
@@ -148,12 +176,12 @@ function Attempts({ run, now, may }: { run: Run; now: number; may: boolean }) {
                       !w.deleted_at &&
                       (others(a).length > 0 || run.kept !== a.id) && (
                         <Button
-                          busy={keep.isPending && keep.variables.id === a.id && "Keeping"}
+                          busy={keep.isPending && keep.variables.id === a.id && t`Keeping`}
                           disabled={keep.isPending}
                           onClick={() => void ask(a)}
-                          title={`Keep ${a.agent_name} and archive the others`}
+                          title={t`Keep ${a.agent_name} and archive the others`}
                         >
-                          Keep this one
+                          <Trans>Keep this one</Trans>
                         </Button>
                       )}
                   </span>
@@ -175,9 +203,9 @@ function useKeep(run: Run) {
       data(api.POST("/runs/{id}/keep", { params: { path: { id: run.id } }, body: { attempt_id: a.id } })),
     onSuccess: (next, a) => {
       client.setQueryData(runKeys.one(run.id), next);
-      toast({ kind: "good", title: `${a.agent_name} is kept`, text: "The others are archived." });
+      toast({ kind: "good", title: t`${a.agent_name} is kept`, text: t`The others are archived.` });
     },
-    onError: (error, a) => toastError(`${a.agent_name} was not kept`, error),
+    onError: (error, a) => toastError(t`${a.agent_name} was not kept`, error),
     onSettled: () => {
       void client.invalidateQueries({ queryKey: runKeys.one(run.id) });
       void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
@@ -194,7 +222,12 @@ function DiffStat({ attempts }: { attempts: Attempt[] }) {
   const changes = useQueries({
     queries: shown.map((a) => ({ ...changesQuery(a.workspace!.id), refetchInterval: 5000 as const })),
   });
-  if (shown.length === 0) return <p className="mt-5 text-fg3">No attempt has changed files yet.</p>;
+  if (shown.length === 0)
+    return (
+      <p className="mt-5 text-fg3">
+        <Trans>No attempt has changed files yet.</Trans>
+      </p>
+    );
   const paths = new Map<string, number>();
   for (const c of changes) for (const f of c.data?.items ?? []) paths.set(f.path, (paths.get(f.path) ?? 0) + 1);
   // What most of them touched comes first.
@@ -202,14 +235,16 @@ function DiffStat({ attempts }: { attempts: Attempt[] }) {
   return (
     <section aria-labelledby="stat" className="mt-6">
       <h2 id="stat" className="mb-1 text-title font-semibold">
-        Changed files
+        <Trans>Changed files</Trans>
       </h2>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls sideways, also by keys */}
       <div role="region" aria-labelledby="stat" tabIndex={0} className="overflow-x-auto border-y border-hairline">
         <table className="w-full border-collapse">
           <thead className="text-meta">
             <tr>
-              <th className={TH}>File</th>
+              <th className={TH}>
+                <Trans>File</Trans>
+              </th>
               {shown.map((a) => (
                 <th key={a.id} className={TH}>
                   {a.agent_name} <span className="text-fg3">{a.workspace!.key}</span>
@@ -235,14 +270,18 @@ function DiffStat({ attempts }: { attempts: Attempt[] }) {
                           className="hover:underline"
                         >
                           <span className="sr-only">
-                            {visible(path)} in {a.workspace!.key}:{" "}
+                            <Trans>
+                              {visible(path)} in {a.workspace!.key}:
+                            </Trans>{" "}
                           </span>
-                          {f.binary ? "binary" : <Counts additions={f.additions} deletions={f.deletions} />}
+                          {f.binary ? t`binary` : <Counts additions={f.additions} deletions={f.deletions} />}
                         </Link>
                       ) : (
                         <span className="text-fg3">
                           <span aria-hidden>·</span>
-                          <span className="sr-only">not changed</span>
+                          <span className="sr-only">
+                            <Trans>not changed</Trans>
+                          </span>
                         </span>
                       )}
                     </td>
@@ -254,7 +293,9 @@ function DiffStat({ attempts }: { attempts: Attempt[] }) {
         </table>
       </div>
       {rows.length > MAX_FILES && (
-        <p className="mt-1 text-meta text-fg3">{plural(rows.length - MAX_FILES, "more file")} not shown.</p>
+        <p className="mt-1 text-meta text-fg3">
+          <Trans>{plural(rows.length - MAX_FILES, { one: "# more file", other: "# more files" })} not shown.</Trans>
+        </p>
       )}
     </section>
   );

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useNow } from "@/format/now";
@@ -14,16 +16,18 @@ export function RunsScreen() {
   const team = useTeam();
   const list = useQuery(runsQuery(team.slug));
   const now = useNow();
-  useTitle("Comparisons");
+  useTitle(t`Comparisons`);
   return (
-    <Page title="Comparisons">
+    <Page title={t`Comparisons`}>
       {list.isPending ? (
-        <Skeleton rows={5} label="Loading the comparisons" />
+        <Skeleton rows={5} label={t`Loading the comparisons`} />
       ) : list.isError && !list.data ? (
-        <Failure what="The comparisons could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The comparisons could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       ) : list.data.length === 0 ? (
-        <Empty title="No comparisons yet">
-          To give one prompt to several agents, choose “Run with several agents” when you create a workspace.
+        <Empty title={t`No comparisons yet`}>
+          <Trans>
+            To give one prompt to several agents, choose “Run with several agents” when you create a workspace.
+          </Trans>
         </Empty>
       ) : (
         <ul className="divide-y divide-hairline border-y border-hairline">
@@ -44,7 +48,7 @@ export function RunsScreen() {
                 {r.attempts.map((a) => (
                   <span key={a.id} className="flex items-baseline gap-1.5">
                     <span className="text-fg2">{a.agent_name}</span>
-                    <Mark kind={attemptMark(a).mark} word={r.kept === a.id ? "Kept" : attemptMark(a).word} />
+                    <Mark kind={attemptMark(a).mark} word={r.kept === a.id ? t`Kept` : attemptMark(a).word} />
                   </span>
                 ))}
               </span>

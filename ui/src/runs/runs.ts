@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { queryOptions } from "@tanstack/react-query";
 import { allPages, api, data, type Schemas, type Session } from "@/api/client";
 import type { MarkKind } from "@/kit/mark";
@@ -39,15 +40,15 @@ function moves(a: Attempt): boolean {
 export function attemptMark(a: Attempt): { mark: MarkKind; word: string; why: string } {
   switch (a.state) {
     case "making":
-      return { mark: "setup", word: "Creating the workspace", why: "" };
+      return { mark: "setup", word: t`Creating the workspace`, why: "" };
     case "starting":
-      return { mark: "setup", word: "Starting", why: "" };
+      return { mark: "setup", word: t`Starting`, why: "" };
     case "failed":
-      return { mark: "failed", word: "Failed", why: a.reason };
+      return { mark: "failed", word: t`Failed`, why: a.reason };
   }
-  if (a.workspace?.deleted_at) return { mark: "stopped", word: "In the trash", why: "" };
-  if (a.workspace?.state === "archived") return { mark: "stopped", word: "Archived", why: "" };
-  if (!a.session) return { mark: "stopped", word: "Deleted", why: "" };
+  if (a.workspace?.deleted_at) return { mark: "stopped", word: t`In the trash`, why: "" };
+  if (a.workspace?.state === "archived") return { mark: "stopped", word: t`Archived`, why: "" };
+  if (!a.session) return { mark: "stopped", word: t`Deleted`, why: "" };
   return { ...sessionMark(a.session), why: a.session.state === "waiting" ? a.session.state_reason : "" };
 }
 

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { type QueryClient, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { ApiError, tell } from "@/api/problem";
@@ -13,7 +14,7 @@ export function wakeFor(client: QueryClient, id: string): void {
   const s = client.getQueryData<RemoteSandbox>(keys.sandbox(id));
   if (!s || !sleeps(s)) return;
   void data(api.POST("/workspaces/{id}/wake", { params: { path: { id } } }))
-    .catch((error) => noteProblem(id, error) || toastError("The sandbox was not woken", error))
+    .catch((error) => noteProblem(id, error) || toastError(t`The sandbox was not woken`, error))
     .finally(() => void client.invalidateQueries({ queryKey: keys.sandbox(id) }));
 }
 
@@ -27,12 +28,12 @@ export function useSandboxActs(id: string) {
   const path = { params: { path: { id } } };
   const pause = useMutation({
     mutationFn: () => data(api.POST("/workspaces/{id}/pause", path)),
-    onError: (error) => toastError("The sandbox was not paused", error),
+    onError: (error) => toastError(t`The sandbox was not paused`, error),
     onSettled: done,
   });
   const wake = useMutation({
     mutationFn: () => data(api.POST("/workspaces/{id}/wake", path)),
-    onError: (error) => noteProblem(id, error) || toastError("The sandbox was not woken", error, () => wake.mutate()),
+    onError: (error) => noteProblem(id, error) || toastError(t`The sandbox was not woken`, error, () => wake.mutate()),
     onSettled: done,
   });
   const end = useMutation({
@@ -43,7 +44,7 @@ export function useSandboxActs(id: string) {
     onError: (error) =>
       error instanceof ApiError && error.code === "sandbox_not_synced"
         ? void askDiscard(error)
-        : toastError("The sandbox was not ended", error),
+        : toastError(t`The sandbox was not ended`, error),
     onSettled: done,
   });
   const sync = useMutation({
@@ -51,27 +52,27 @@ export function useSandboxActs(id: string) {
     onSuccess: () => {
       void client.invalidateQueries({ queryKey: keys.changes(id) });
       void client.invalidateQueries({ queryKey: remoteKeys.sync(id) });
-      toast({ kind: "good", title: "All files are synced", lasts: 3000 });
+      toast({ kind: "good", title: t`All files are synced`, lasts: 3000 });
     },
-    onError: (error) => toastError("The files were not synced", error, () => sync.mutate()),
+    onError: (error) => toastError(t`The files were not synced`, error, () => sync.mutate()),
     onSettled: done,
   });
   const askEnd = async (name: string, behind: boolean) => {
     const yes = await confirm({
-      title: `End the sandbox in ${name}?`,
+      title: t`End the sandbox in ${name}?`,
       body: behind
-        ? "Sync is behind: unsynced files may be lost if the sandbox can no longer be read. Agents and shells in it end."
-        : "Agents and shells in it end. Their files are synced to the server first. The next session starts a new sandbox.",
-      action: "End",
+        ? t`Sync is behind: unsynced files may be lost if the sandbox can no longer be read. Agents and shells in it end.`
+        : t`Agents and shells in it end. Their files are synced to the server first. The next session starts a new sandbox.`,
+      action: t`End`,
       danger: true,
     });
     if (yes) end.mutate(false);
   };
   const askDiscard = async (error: unknown) => {
     const yes = await confirm({
-      title: "End the sandbox and lose unsynced files?",
+      title: t`End the sandbox and lose unsynced files?`,
       body: tell(error).message,
-      action: "End and lose files",
+      action: t`End and lose files`,
       danger: true,
     });
     if (yes) end.mutate(true);

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -70,8 +72,8 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
         )?.name ?? moved.executor;
       toast({
         kind: "good",
-        title: `${w.key} is now in ${to}`,
-        text: [...(moved.place_changes ?? []), "Start a session to continue."].join(" "),
+        title: t`${w.key} is now in ${to}`,
+        text: [...(moved.place_changes ?? []), t`Start a session to continue.`].join(" "),
         lasts: 0,
       });
     },
@@ -80,21 +82,25 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
   const changes = items.find((p) => p.executor.kind === target?.kind)?.changes ?? [];
   const askLocal = async () => {
     const yes = await confirm({
-      title: `Start ${w.key} on this server?`,
+      title: t`Start ${w.key} on this server?`,
       body: (
         <>
           <p>
-            It moves from {name} to {target?.name ?? "the strongest place this server allows"}. This changes:
+            <Trans>
+              It moves from {name} to {target?.name ?? t`the strongest place this server allows`}. This changes:
+            </Trans>
           </p>
           <ul className="mt-1 list-disc pl-5">
             {changes.map((c) => (
               <li key={c}>{c}</li>
             ))}
-            <li>The files synced from {name} move with it.</li>
+            <li>
+              <Trans>The files synced from {name} move with it.</Trans>
+            </li>
           </ul>
         </>
       ),
-      action: "Try local mode",
+      action: t`Try local mode`,
       danger: target ? !target.isolated : false,
     });
     if (yes) local.mutate();
@@ -106,13 +112,13 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
     act: (to: Region) =>
       data(api.PATCH("/workspaces/{id}", { params: { path: { id: w.id } }, body: { executor: to.executor } })),
     confirm: (to) => ({
-      title: `Move ${w.key} to ${to.name}?`,
-      body: `It leaves ${name} and starts in ${to.name} (${regionWords(to, latencies)}) with the files synced from there. Its code is then in that region.`,
-      action: "Move",
+      title: t`Move ${w.key} to ${to.name}?`,
+      body: t`It leaves ${name} and starts in ${to.name} (${regionWords(to, latencies)}) with the files synced from there. Its code is then in that region.`,
+      action: t`Move`,
     }),
     done: (moved) => {
       clearProblem(w.id);
-      toast({ kind: "good", title: `${w.key} is now in ${findPlace(executors, moved)?.name ?? moved.executor}` });
+      toast({ kind: "good", title: t`${w.key} is now in ${findPlace(executors, moved)?.name ?? moved.executor}` });
       if (onRetry) onRetry();
       else retry.mutate();
     },
@@ -132,54 +138,56 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
         <span aria-hidden className="text-failed">
           ▲
         </span>
-        {problem.refusal?.title ?? `${name} is not available`}
+        {problem.refusal?.title ?? t`${name} is not available`}
       </h2>
       <p className="mt-1 break-words text-fg2">{plain(problem.message)}</p>
       {command && (
         <div className="mt-1.5">
-          <CopyLine text={command} label="the command" />
+          <CopyLine text={command} label={t`the command`} />
         </div>
       )}
       {problem.refusal && <RefusalFigures refusal={problem.refusal} />}
-      <p className="mt-1 text-fg2">Your synced files are safe on this server.</p>
+      <p className="mt-1 text-fg2">
+        <Trans>Your synced files are safe on this server.</Trans>
+      </p>
       <div className="mt-3 flex flex-wrap gap-2">
         {can("retry") && may && !problem.refusal && (
           <Button
             look="primary"
-            busy={(retrying || retry.isPending) && "Retrying"}
+            busy={(retrying || retry.isPending) && t`Retrying`}
             onClick={() => (onRetry ? onRetry() : retry.mutate())}
           >
-            Retry
+            <Trans>Retry</Trans>
           </Button>
         )}
         {next && may && (
-          <Button busy={region.busy && "Moving"} onClick={() => void region.run(next)}>
-            Go on in {next.name}
+          <Button busy={region.busy && t`Moving`} onClick={() => void region.run(next)}>
+            <Trans>Go on in {next.name}</Trans>
           </Button>
         )}
         {can("free_place") && may && (
           <Button
             look={problem.refusal ? "primary" : "plain"}
-            busy={local.isPending && "Moving"}
+            busy={local.isPending && t`Moving`}
             disabled={places.isSuccess && !target}
-            title={places.isSuccess && !target ? "No place on this server is available" : undefined}
+            title={places.isSuccess && !target ? t`No place on this server is available` : undefined}
             onClick={() => void askLocal()}
           >
-            Try local mode
+            <Trans>Try local mode</Trans>
           </Button>
         )}
         {can("upgrade") && (
           <Button aria-expanded={how} onClick={() => setHow(!how)}>
-            Upgrade plan
+            <Trans>Upgrade plan</Trans>
           </Button>
         )}
         {can("retry") && may && problem.refusal && (
           <Button
             look="quiet"
-            busy={(retrying || retry.isPending) && "Retrying"}
+            busy={(retrying || retry.isPending) && t`Retrying`}
             onClick={() => (onRetry ? onRetry() : retry.mutate())}
           >
-            Try again
+            <Trans>Try again</Trans>
           </Button>
         )}
         {can("settings") && operator && (
@@ -188,7 +196,7 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
             params={{ team: team.slug, section: "places" }}
             className={buttonClass("plain")}
           >
-            Open settings
+            <Trans>Open settings</Trans>
           </Link>
         )}
       </div>
@@ -202,14 +210,20 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
         </div>
       )}
       {can("settings") && !operator && (
-        <p className="mt-2 text-meta text-fg3">An operator of this server can change this under Settings, Places.</p>
+        <p className="mt-2 text-meta text-fg3">
+          <Trans>An operator of this server can change this under Settings, Places.</Trans>
+        </p>
       )}
       {places.isSuccess && !target && can("free_place") && (
-        <p className="mt-2 text-meta text-fg3">Local mode is not available: no place on this server can be used now.</p>
+        <p className="mt-2 text-meta text-fg3">
+          <Trans>Local mode is not available: no place on this server can be used now.</Trans>
+        </p>
       )}
       <FormError error={local.error ?? region.error} />
       {problem.requestId && (
-        <p className="mt-2 font-mono text-micro text-fg3 select-all">request {problem.requestId}</p>
+        <p className="mt-2 font-mono text-micro text-fg3 select-all">
+          <Trans>request {problem.requestId}</Trans>
+        </p>
       )}
     </section>
   );

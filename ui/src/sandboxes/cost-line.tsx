@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Suspense, useState } from "react";
 import type { Workspace } from "@/api/client";
@@ -42,15 +43,15 @@ export default function CostLine({
         setUsed(true);
         setOpen(true);
       }}
-      title="Cost of this workspace"
+      title={t`Cost of this workspace`}
       className="min-h-6 rounded-sm tabular-nums underline decoration-dotted underline-offset-2 hover:text-fg"
     >
       {usd(spent)}
-      {c.tokens_unknown > 0 && " + unknown"} {rate > 0 ? `at ${hourly(rate)} an hour` : "so far"}
+      {c.tokens_unknown > 0 && t` + unknown`} {rate > 0 ? t`at ${hourly(rate)} an hour` : t`so far`}
       {ends !== undefined && (
         <span className={over ? "text-failed" : "text-needs"}>
           <span aria-hidden> {over ? "▲" : "◆"} </span>
-          {over ? "its budget or quota is used up" : `used up ${whenWords(ends, now)}`}
+          {over ? t`its budget or quota is used up` : t`used up ${whenWords(ends, now)}`}
         </span>
       )}
     </button>
@@ -78,7 +79,7 @@ function Plain({ workspace: w, sandbox: s }: { workspace: Workspace; sandbox: Re
   if (w.cost_nano === null || (w.cost_nano === 0 && rate === 0)) return null;
   return (
     <span className="tabular-nums">
-      {usd(w.cost_nano)} {rate > 0 ? `at ${hourly(rate)} an hour` : "so far"}
+      {usd(w.cost_nano)} {rate > 0 ? t`at ${hourly(rate)} an hour` : t`so far`}
     </span>
   );
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Popover } from "radix-ui";
@@ -31,7 +33,7 @@ export default function CostPopover({ trigger, open, onOpenChange, ...split }: P
           align="start"
           sideOffset={4}
           collisionPadding={8}
-          aria-label="Costs of this workspace"
+          aria-label={t`Costs of this workspace`}
           className="rise-in z-50 max-h-(--radix-popover-content-available-height) w-[min(420px,calc(100vw-16px))] overflow-y-auto rounded-md bg-bg1 p-3 shadow-float outline-none"
         >
           <Split {...split} />
@@ -41,7 +43,7 @@ export default function CostPopover({ trigger, open, onOpenChange, ...split }: P
             search={{ by: "workspace" }}
             className="mt-2 inline-block min-h-6 leading-6 text-accent hover:underline"
           >
-            Usage of the team
+            <Trans>Usage of the team</Trans>
           </Link>
         </Popover.Content>
       </Popover.Portal>
@@ -62,12 +64,14 @@ function Split({ workspace: w, costs: c, spent, idle, now }: SplitProps) {
   const nameOf = (id: string, agent: string) => sessions.data?.find((x) => x.id === id)?.agent_name ?? agent;
   const sandbox = spent - c.tokens_cost_nano;
   const rows: [string, string, string?][] = [
-    ["Sandboxes", usd(sandbox), exactUsd(c.cost_nano)],
-    ["Models", modelWords(c), exactUsd(c.tokens_cost_nano)],
+    [t`Sandboxes`, usd(sandbox), exactUsd(c.cost_nano)],
+    [t`Models`, modelWords(c), exactUsd(c.tokens_cost_nano)],
   ];
   return (
     <>
-      <h2 className="font-medium">Costs of this workspace</h2>
+      <h2 className="font-medium">
+        <Trans>Costs of this workspace</Trans>
+      </h2>
       <dl className="mt-1">
         {rows.map(([label, value, title]) => (
           <div key={label} className="flex justify-between gap-4 border-t border-hairline py-1 first:border-t-0">
@@ -78,38 +82,50 @@ function Split({ workspace: w, costs: c, spent, idle, now }: SplitProps) {
           </div>
         ))}
         <div className="flex justify-between gap-4 border-t border-control py-1 font-medium">
-          <dt>Total</dt>
+          <dt>
+            <Trans>Total</Trans>
+          </dt>
           <dd className="tabular-nums">{usd(spent)}</dd>
         </div>
       </dl>
       {c.tokens_unknown > 0 && <p className="text-meta text-fg2">{unknownWords(c.tokens_unknown)}</p>}
       <ul className="mt-1 text-fg2">
-        {c.rate_nano_per_hour > 0 && <li>{hourly(c.rate_nano_per_hour)} an hour while it runs</li>}
-        {idle && idle > now ? <li>Falls asleep {until(idle, now)} if idle</li> : null}
+        {c.rate_nano_per_hour > 0 && (
+          <li>
+            <Trans>{hourly(c.rate_nano_per_hour)} an hour while it runs</Trans>
+          </li>
+        )}
+        {idle && idle > now ? (
+          <li>
+            <Trans>Falls asleep {until(idle, now)} if idle</Trans>
+          </li>
+        ) : null}
         {c.exhausted_at !== null && (
           <li className={cx(c.exhausted_at <= now && "text-failed")}>
             {c.exhausted_at <= now
-              ? "Its budget or quota is used up."
-              : `Its budget or quota is used up ${whenWords(c.exhausted_at, now)}.`}
+              ? t`Its budget or quota is used up.`
+              : t`Its budget or quota is used up ${whenWords(c.exhausted_at, now)}.`}
           </li>
         )}
       </ul>
       {c.by_session.length > 0 && (
         <table className="mt-2 w-full text-left text-meta">
-          <caption className="sr-only">By session</caption>
+          <caption className="sr-only">
+            <Trans>By session</Trans>
+          </caption>
           <thead className="text-fg3">
             <tr>
               <th scope="col" className="py-1 font-normal">
-                Session
+                <Trans>Session</Trans>
               </th>
               <th scope="col" className="py-1 text-right font-normal">
-                Sandbox
+                <Trans>Sandbox</Trans>
               </th>
               <th scope="col" className="py-1 text-right font-normal">
-                Tokens
+                <Trans>Tokens</Trans>
               </th>
               <th scope="col" className="py-1 text-right font-normal">
-                Model
+                <Trans>Model</Trans>
               </th>
             </tr>
           </thead>
@@ -117,7 +133,7 @@ function Split({ workspace: w, costs: c, spent, idle, now }: SplitProps) {
             {c.by_session.map((s) => (
               <tr key={s.session_id} className="border-t border-hairline">
                 <th scope="row" className="max-w-36 truncate py-1 pr-2 font-normal">
-                  {nameOf(s.session_id, s.agent) || "No session"}
+                  {nameOf(s.session_id, s.agent) || t`No session`}
                 </th>
                 <td className="py-1 text-right">{usd(s.cost_nano)}</td>
                 <td className="py-1 text-right">{tokenCount(s.input_tokens + s.output_tokens)}</td>

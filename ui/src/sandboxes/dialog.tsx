@@ -1,10 +1,12 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Suspense } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { executorsQuery, keys } from "@/api/queries";
 import { useNow } from "@/format/now";
-import { count, plural, sentence } from "@/format/text";
+import { count, sentence } from "@/format/text";
 import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody } from "@/kit/dialog";
@@ -35,7 +37,7 @@ export default function PlaceDialog({ workspace: w, onClose }: { workspace: Work
   const navigate = useNavigate({ from: "/$team/w/$key" });
   const move = team.can("workspace.edit") && (
     <Button className="self-start" onClick={() => void navigate({ search: (s) => ({ ...s, dialog: "move" }) })}>
-      Move to another place…
+      <Trans>Move to another place…</Trans>
     </Button>
   );
   return (
@@ -43,7 +45,7 @@ export default function PlaceDialog({ workspace: w, onClose }: { workspace: Work
       open
       onClose={onClose}
       wide
-      title={`Place of ${w.key}: ${place?.name ?? (w.runner_name || w.executor)}`}
+      title={t`Place of ${w.key}: ${place?.name ?? (w.runner_name || w.executor)}`}
       about={place ? sentence(place.isolation) : undefined}
     >
       <DialogBody className="flex flex-col gap-6 pb-5" focusable>
@@ -70,7 +72,7 @@ export default function PlaceDialog({ workspace: w, onClose }: { workspace: Work
               params={{ team: team.slug, machine: w.runner_id }}
               className="inline-block min-h-6 leading-6 text-accent hover:underline"
             >
-              About {w.runner_name || "this machine"}
+              <Trans>About {w.runner_name || t`this machine`}</Trans>
             </Link>
           </p>
         )}
@@ -78,21 +80,25 @@ export default function PlaceDialog({ workspace: w, onClose }: { workspace: Work
         <Now workspace={w} name={place?.name ?? (w.runner_name || w.executor)} />
         <section aria-labelledby="place-why">
           <h2 id="place-why" className="mb-2 text-title font-semibold">
-            Why here?
+            <Trans>Why here?</Trans>
           </h2>
-          <Suspense fallback={<Skeleton rows={3} label="Loading why it is here" />}>
+          <Suspense fallback={<Skeleton rows={3} label={t`Loading why it is here`} />}>
             <WhyHere workspaceId={w.id} />
           </Suspense>
         </section>
         <PortsOf workspace={w} />
         <section aria-labelledby="place-network">
           <h2 id="place-network" className="mb-2 text-title font-semibold">
-            Network
+            <Trans>Network</Trans>
           </h2>
           {w.runner_id ? (
-            <p className="text-fg2">The machine's owner decides what agents can reach from there.</p>
+            <p className="text-fg2">
+              <Trans>The machine's owner decides what agents can reach from there.</Trans>
+            </p>
           ) : place && !place.network ? (
-            <p className="text-fg2">Not restricted: agents can reach everything this server can reach.</p>
+            <p className="text-fg2">
+              <Trans>Not restricted: agents can reach everything this server can reach.</Trans>
+            </p>
           ) : (
             <Network workspace={w} />
           )}
@@ -130,12 +136,14 @@ function Now({ workspace: w, name }: { workspace: Workspace; name: string }) {
   return (
     <section aria-labelledby="place-now">
       <h2 id="place-now" className="mb-2 text-title font-semibold">
-        Now
+        <Trans>Now</Trans>
       </h2>
       {sandbox.isPending ? (
-        <Skeleton rows={2} label="Loading the sandbox" />
+        <Skeleton rows={2} label={t`Loading the sandbox`} />
       ) : !s ? (
-        <p className="text-fg2">Nothing is running yet. The first session or command creates the sandbox.</p>
+        <p className="text-fg2">
+          <Trans>Nothing is running yet. The first session or command creates the sandbox.</Trans>
+        </p>
       ) : s.own_disk && s.state === "starting" ? (
         <ol>
           {s.steps.map((step) => (
@@ -144,7 +152,7 @@ function Now({ workspace: w, name }: { workspace: Workspace; name: string }) {
         </ol>
       ) : !live ? (
         <p className="text-fg2">
-          Nothing is running. {s.state_reason} The next session or command creates the sandbox again.
+          <Trans>Nothing is running. {s.state_reason} The next session or command creates the sandbox again.</Trans>
         </p>
       ) : s.own_disk ? (
         <RemotePanel workspace={w} sandbox={s} name={name} />
@@ -152,34 +160,36 @@ function Now({ workspace: w, name }: { workspace: Workspace; name: string }) {
         <>
           <p className="mb-3 flex flex-wrap items-center gap-x-3 gap-y-2 text-fg2">
             <span>
-              {s.state === "paused" ? "Paused. " : ""}
-              {s.started_at ? `Created ${ago(s.started_at, now)}.` : ""} {s.state_reason}
+              {s.state === "paused" ? t`Paused. ` : ""}
+              {s.started_at ? t`Created ${ago(s.started_at, now)}.` : ""} {s.state_reason}
             </span>
             {team.can("terminal.type") &&
               (s.state === "paused" ? (
-                <Button look="primary" busy={wake.isPending && "Waking"} onClick={() => wake.mutate()}>
-                  Wake
+                <Button look="primary" busy={wake.isPending && t`Waking`} onClick={() => wake.mutate()}>
+                  <Trans>Wake</Trans>
                 </Button>
               ) : (
                 <Button
-                  busy={pause.isPending && "Pausing"}
+                  busy={pause.isPending && t`Pausing`}
                   onClick={() => pause.mutate()}
-                  title="Agents are suspended and use no CPU. Nothing is lost"
+                  title={t`Agents are suspended and use no CPU. Nothing is lost`}
                 >
-                  Pause
+                  <Trans>Pause</Trans>
                 </Button>
               ))}
           </p>
           <Meters sandbox={s} />
           {s.usage.oom_kills > 0 && (
             <p className="mt-2 text-needs">
-              The memory limit killed {plural(s.usage.oom_kills, "process", "processes")}. Raise the limit below, or
-              give the agent smaller tasks.
+              <Trans>
+                The memory limit killed {plural(s.usage.oom_kills, { one: "# process", other: "# processes" })}. Raise
+                the limit below, or give the agent smaller tasks.
+              </Trans>
             </p>
           )}
           {s.usage.throttled_ms > 60_000 && (
             <p className="mt-2 text-meta text-fg3">
-              Throttled by the CPU limit for {count(Math.round(s.usage.throttled_ms / 1000))} s so far.
+              <Trans>Throttled by the CPU limit for {count(Math.round(s.usage.throttled_ms / 1000))} s so far.</Trans>
             </p>
           )}
         </>
@@ -197,7 +207,7 @@ function PortsOf({ workspace: w }: { workspace: Workspace }) {
   return (
     <section aria-labelledby="place-ports">
       <h2 id="place-ports" className="mb-2 text-title font-semibold">
-        Ports
+        <Trans>Ports</Trans>
       </h2>
       <Ports workspace={w} ports={ports.data} />
     </section>
@@ -229,27 +239,27 @@ function OwnLimits({ workspace: w, sized }: { workspace: Workspace; sized: boole
       void client.invalidateQueries({ queryKey: keys.sandbox(w.id) });
       toast({
         kind: "good",
-        title: "Saved",
-        text: `${saved.applied === "now" ? "Applied" : "Applies to the next sandbox"}: ${limitsInWords(saved.effective)}. ${saved.note}`,
+        title: t`Saved`,
+        text: `${saved.applied === "now" ? t`Applied` : t`Applies to the next sandbox`}: ${limitsInWords(saved.effective)}. ${saved.note}`,
       });
     },
   });
   return (
     <section aria-labelledby="place-limits">
       <h2 id="place-limits" className="mb-2 text-title font-semibold">
-        Limits
+        <Trans>Limits</Trans>
       </h2>
       {limits.isPending ? (
-        <Skeleton rows={2} label="Loading the limits" />
+        <Skeleton rows={2} label={t`Loading the limits`} />
       ) : limits.isError && !limits.data ? (
-        <Failure what="The limits could not be loaded." error={limits.error} retry={() => void limits.refetch()} />
+        <Failure what={t`The limits could not be loaded.`} error={limits.error} retry={() => void limits.refetch()} />
       ) : (
         <LimitsForm
           value={whole(limits.data.limits)}
           inherited={above(limits.data)}
           maximum={whole(limits.data.maximum)}
           without={sized ? ["cpus", "memory_mb"] : undefined}
-          from="the project or this server"
+          from={t`the project or this server`}
           readOnly={!team.can("workspace.edit")}
           saving={save.isPending}
           error={save.error}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -35,8 +37,8 @@ export default function IsolationOffer() {
     done: (_, p) =>
       toast({
         kind: "good",
-        title: `New workspaces live in ${p.name}`,
-        text: `${sentence(p.isolation)} ${costOf(p)} Workspaces that exist stay where they are. Settings, Places changes this.`,
+        title: t`New workspaces live in ${p.name}`,
+        text: t`${sentence(p.isolation)} ${costOf(p)} Workspaces that exist stay where they are. Settings, Places changes this.`,
         lasts: 0,
       }),
   });
@@ -50,17 +52,19 @@ export default function IsolationOffer() {
         <span aria-hidden className="mr-2 text-needs">
           ◆
         </span>
-        Agents work on this server without isolation
+        <Trans>Agents work on this server without isolation</Trans>
       </h2>
       <p className="mt-1 text-fg2">
-        You are the only person here, so new workspaces live on this server itself: agents have the rights of the
-        server's user and can reach its files and network. A place that isolates keeps them in their worktree.
+        <Trans>
+          You are the only person here, so new workspaces live on this server itself: agents have the rights of the
+          server's user and can reach its files and network. A place that isolates keeps them in their worktree.
+        </Trans>
       </p>
       <ul className="mt-2 flex flex-col gap-2">
         {open.map((p) => (
           <li key={p.kind} className="flex flex-wrap items-baseline gap-x-3 gap-y-1">
-            <Button busy={use.target?.kind === p.kind && "Changing"} onClick={() => void use.run(p)}>
-              Use {p.name}
+            <Button busy={use.target?.kind === p.kind && t`Changing`} onClick={() => void use.run(p)}>
+              <Trans>Use {p.name}</Trans>
             </Button>
             <span className="min-w-0 flex-1 basis-64 text-fg2">
               {costOf(p)} {sentence(p.isolation)}
@@ -69,14 +73,16 @@ export default function IsolationOffer() {
         ))}
         {later && (
           <li className="text-fg2">
-            {later.name} is not set up. {costOf(later)}{" "}
-            <Link
-              to="/$team/settings/{-$section}"
-              params={{ team: team.slug, section: "places" }}
-              className="text-accent underline"
-            >
-              Set up a place in the cloud
-            </Link>
+            <Trans>
+              {later.name} is not set up. {costOf(later)}{" "}
+              <Link
+                to="/$team/settings/{-$section}"
+                params={{ team: team.slug, section: "places" }}
+                className="text-accent underline"
+              >
+                Set up a place in the cloud
+              </Link>
+            </Trans>
           </li>
         )}
       </ul>
@@ -89,11 +95,11 @@ export default function IsolationOffer() {
           setDismissed(true);
         }}
       >
-        Work without isolation
+        <Trans>Work without isolation</Trans>
       </Button>
     </section>
   );
 }
 
 const costOf = (p: Place): string =>
-  p.price_nano_per_hour > 0 ? `${hourly(p.price_nano_per_hour)} an hour.` : "No hourly cost.";
+  p.price_nano_per_hour > 0 ? t`${hourly(p.price_nano_per_hour)} an hour.` : t`No hourly cost.`;

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useState } from "react";
 import type { Schemas } from "@/api/client";
 import { fieldError } from "@/api/problem";
@@ -11,11 +13,11 @@ import { limitsInWords } from "./words";
 type Limits = Required<Schemas["ResourceLimits"]>;
 
 const FIELDS: readonly { name: keyof Limits; label: string; most: (n: number) => string }[] = [
-  { name: "cpus", label: "CPU cores", most: String },
-  { name: "memory_mb", label: "Memory in MB", most: mb },
-  { name: "processes", label: "Processes", most: String },
-  { name: "disk_mb", label: "Disk in MB", most: mb },
-  { name: "wall_minutes", label: "Minutes to live", most: minutes },
+  { name: "cpus", label: t`CPU cores`, most: String },
+  { name: "memory_mb", label: t`Memory in MB`, most: mb },
+  { name: "processes", label: t`Processes`, most: String },
+  { name: "disk_mb", label: t`Disk in MB`, most: mb },
+  { name: "wall_minutes", label: t`Minutes to live`, most: minutes },
 ];
 
 interface Props {
@@ -41,8 +43,8 @@ export function LimitsForm({ value, inherited, maximum, without, from, readOnly,
   const parsed = (name: keyof Limits): number => Number((text[name] ?? "").replace(",", ".").trim() || 0);
   const bad = (name: keyof Limits): string | undefined => {
     const n = parsed(name);
-    if (!Number.isFinite(n) || n < 0) return "Enter a number.";
-    if (name !== "cpus" && !Number.isInteger(n)) return "Enter a whole number.";
+    if (!Number.isFinite(n) || n < 0) return t`Enter a number.`;
+    if (name !== "cpus" && !Number.isInteger(n)) return t`Enter a whole number.`;
     return undefined;
   };
   const wrong = FIELDS.some((f) => bad(f.name));
@@ -62,21 +64,23 @@ export function LimitsForm({ value, inherited, maximum, without, from, readOnly,
             label={f.label}
             inputMode={f.name === "cpus" ? "decimal" : "numeric"}
             value={text[f.name]}
-            placeholder={inherited ? (inherited[f.name] > 0 ? String(inherited[f.name]) : "no limit") : undefined}
-            hint={maximum && maximum[f.name] > 0 ? `At most ${f.most(maximum[f.name])}.` : undefined}
+            placeholder={inherited ? (inherited[f.name] > 0 ? String(inherited[f.name]) : t`no limit`) : undefined}
+            hint={maximum && maximum[f.name] > 0 ? t`At most ${f.most(maximum[f.name])}.` : undefined}
             error={bad(f.name) ?? fieldError(error, f.name)}
             onChange={(e) => setText({ ...text, [f.name]: e.target.value })}
           />
         ))}
       </fieldset>
       <p className="text-meta text-fg3">
-        An empty field uses the value from {from}
-        {inherited ? `: ${limitsInWords(inherited)}` : ""}.
+        <Trans>
+          An empty field uses the value from {from}
+          {inherited ? `: ${limitsInWords(inherited)}` : ""}.
+        </Trans>
       </p>
       {error && !named ? <FormError error={error} /> : null}
       {!readOnly && (
-        <Button type="submit" className="self-start" disabled={wrong} busy={saving && "Saving"}>
-          Save the limits
+        <Button type="submit" className="self-start" disabled={wrong} busy={saving && t`Saving`}>
+          <Trans>Save the limits</Trans>
         </Button>
       )}
     </form>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Suspense } from "react";
 import type { Schemas, Workspace } from "@/api/client";
@@ -33,7 +35,9 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
         className="min-h-6 rounded-sm text-fg3 underline decoration-dotted underline-offset-2 hover:text-fg"
       >
         {name}
-        <span className="sr-only">: place, limits and network of this workspace</span>
+        <span className="sr-only">
+          <Trans>: place, limits and network of this workspace</Trans>
+        </span>
       </button>
       {w.place_warning && !offline && (
         <button
@@ -43,17 +47,19 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
           className="min-h-6 rounded-sm text-needs hover:underline"
         >
           <span aria-hidden>◆ </span>
-          {w.place_blocked ? "must be moved" : w.boundary === "none" ? "not isolated" : "see its place"}
+          {w.place_blocked ? t`must be moved` : w.boundary === "none" ? t`not isolated` : t`see its place`}
         </button>
       )}
       {offline && (
         <span className="text-needs">
-          <span aria-hidden>○ </span>offline
+          <span aria-hidden>○ </span>
+          <Trans>offline</Trans>
         </span>
       )}
       {s?.state === "paused" && !sleeps(s) && (
         <span className="text-needs">
-          <span aria-hidden>❚❚ </span>paused
+          <span aria-hidden>❚❚ </span>
+          <Trans>paused</Trans>
         </span>
       )}
       {s?.state === "running" && !offline && (
@@ -64,7 +70,8 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
       )}
       {s && s.usage.oom_kills > 0 && (s.state === "running" || s.state === "paused") && (
         <span className="text-needs">
-          <span aria-hidden>▲ </span>out of memory
+          <span aria-hidden>▲ </span>
+          <Trans>out of memory</Trans>
         </span>
       )}
       {s?.own_disk && <RemoteLine sandbox={s} onOpen={onOpen} />}
@@ -73,13 +80,13 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
       </Suspense>
       {s?.state === "running" && !offline && s.ports.length > 0 && (
         <button type="button" onClick={onOpen} className="min-h-6 rounded-sm text-accent hover:underline">
-          · {s.ports.length === 1 ? `port ${s.ports[0] ?? ""} open` : `${count(s.ports.length)} ports open`}
+          · {s.ports.length === 1 ? t`port ${s.ports[0] ?? ""} open` : t`${count(s.ports.length)} ports open`}
         </button>
       )}
       {refused > 0 && (
         <button type="button" onClick={onOpen} className="min-h-6 rounded-sm text-needs hover:underline">
           <span aria-hidden>◆ </span>
-          {refused === 1 ? "1 host blocked" : `${count(refused)} hosts blocked`}
+          {refused === 1 ? t`1 host blocked` : t`${count(refused)} hosts blocked`}
         </button>
       )}
     </>

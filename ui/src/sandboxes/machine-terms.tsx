@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import type { Project } from "@/api/client";
 import { visible } from "@/format/text";
@@ -20,7 +21,7 @@ export default function MachineTerms({ machineId, project, folder, onFolder }: P
   const { source } = project;
   const own = source.kind === "runner" && source.runner_id === machineId ? source.path : undefined;
   const folders = m.folders.filter((f) => f.git && f.access !== "read_only" && f.path !== own);
-  const first = own ? `The project's own: ${visible(own)}` : "A separate copy, sent by the server";
+  const first = own ? t`The project's own: ${visible(own)}` : t`A separate copy, sent by the server`;
   return (
     <div className="flex flex-col gap-3 empty:hidden">
       {m.access !== "full" && (
@@ -28,16 +29,16 @@ export default function MachineTerms({ machineId, project, folder, onFolder }: P
           <span aria-hidden>◆ </span>
           {m.access === "read_only"
             ? ACCESS.read_only.means
-            : `${m.mine ? "You are" : `${m.user_name} is`} asked for approval at the machine before anything starts there.`}
+            : t`${m.mine ? t`You are` : t`${m.user_name} is`} asked for approval at the machine before anything starts there.`}
         </p>
       )}
       {(folders.length > 0 || own) && (
         <Field
-          label={`Repository on ${m.name}`}
+          label={t`Repository on ${m.name}`}
           hint={
             folder || own
-              ? "A separate worktree next to that folder, whose files do not change. You can deliver the branch to its repository."
-              : "The machine's folders are not changed."
+              ? t`A separate worktree next to that folder, whose files do not change. You can deliver the branch to its repository.`
+              : t`The machine's folders are not changed.`
           }
         >
           {(ids) => (

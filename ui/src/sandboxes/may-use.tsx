@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { spell } from "@/costs/amounts";
@@ -26,18 +28,18 @@ export function MayUse({ place, local }: { place: Place; local?: { name: string;
           <span aria-hidden className="text-failed">
             ▲{" "}
           </span>
-          Nothing can start in {place.name} for you right now
+          <Trans>Nothing can start in {place.name} for you right now</Trans>
         </p>
         <p className="mt-1 text-fg2">{[sentence(refused.reason), sentence(refused.hint)].filter(Boolean).join(" ")}</p>
         {mine && <Standing mine={mine} />}
         <div className="mt-2 flex flex-wrap gap-2">
           {local && localHelps(refused.code, local, mine) && (
-            <Button look="primary" onClick={local.choose} title={`Chooses ${local.name}`}>
-              Try local mode
+            <Button look="primary" onClick={local.choose} title={t`Chooses ${local.name}`}>
+              <Trans>Try local mode</Trans>
             </Button>
           )}
           <Button aria-expanded={how} onClick={() => setHow(!how)}>
-            Upgrade plan
+            <Trans>Upgrade plan</Trans>
           </Button>
         </div>
         {how && (
@@ -57,10 +59,10 @@ function Standing({ mine: m }: { mine: MyQuota }) {
   const left = hours === null ? 0 : Math.max(0, hours * HOUR - m.used.hours_ms);
   return (
     <p className="mt-1 text-meta text-fg2 tabular-nums">
-      {hours !== null && `${spell(left)} of your ${hours} hours are left until ${whenWords(m.resets_at, now)}`}
+      {hours !== null && t`${spell(left)} of your ${hours} hours are left until ${whenWords(m.resets_at, now)}`}
       {hours !== null && concurrent !== null && "; "}
       {concurrent !== null &&
-        `${m.used.running} of ${concurrent} concurrent sandboxes ${m.used.running === 1 ? "is" : "are"} running`}
+        t`${m.used.running} of ${concurrent} concurrent sandboxes ${m.used.running === 1 ? t`is` : t`are`} running`}
       .
     </p>
   );

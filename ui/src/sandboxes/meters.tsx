@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import type { Schemas } from "@/api/client";
 import { memory } from "@/format/size";
 import { count } from "@/format/text";
@@ -24,8 +26,17 @@ function Meter({ label, value, part, limit }: MeterProps) {
       <dt className="text-meta text-fg3">{label}</dt>
       <dd>
         <span className={cx("tabular-nums", near && "font-medium text-needs")}>{value}</span>
-        {limit && <span className="text-fg3"> of {limit}</span>}
-        {near && <span className="text-meta text-needs">, near its limit</span>}
+        {limit && (
+          <span className="text-fg3">
+            {" "}
+            <Trans>of {limit}</Trans>
+          </span>
+        )}
+        {near && (
+          <span className="text-meta text-needs">
+            <Trans>, near its limit</Trans>
+          </span>
+        )}
         {part !== undefined && (
           <span aria-hidden className="mt-1 block h-1 overflow-hidden rounded-full bg-bg3">
             <span
@@ -54,19 +65,19 @@ export function Meters({ sandbox: s }: { sandbox: Sandbox }) {
         limit={l.cpus > 0 ? `${count(l.cpus * 100)} %` : undefined}
       />
       <Meter
-        label="Memory"
+        label={t`Memory`}
         value={memory(u.memory_bytes)}
         part={share(u.memory_bytes, l.memory_mb * 2 ** 20)}
         limit={l.memory_mb > 0 ? memory(l.memory_mb * 2 ** 20) : undefined}
       />
       <Meter
-        label="Processes"
+        label={t`Processes`}
         value={count(u.processes)}
         part={share(u.processes, l.processes)}
         limit={l.processes > 0 ? count(l.processes) : undefined}
       />
       <Meter
-        label="Disk"
+        label={t`Disk`}
         value={u.disk_bytes === null ? "not measured yet" : `${u.disk_at_least ? "over " : ""}${memory(u.disk_bytes)}`}
         part={share(u.disk_bytes ?? 0, l.disk_mb * 2 ** 20)}
         limit={l.disk_mb > 0 ? memory(l.disk_mb * 2 ** 20) : undefined}

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import type { Workspace } from "@/api/client";
 import { executorsQuery } from "@/api/queries";
@@ -15,8 +16,8 @@ export default function MoveDialog({ workspace: w, onClose }: { workspace: Works
       open
       onClose={onClose}
       wide
-      title={`Move ${w.key} to another place`}
-      about={`It is in ${place?.name ?? (w.runner_name || w.executor)} now. Nothing happens until you press Move.`}
+      title={t`Move ${w.key} to another place`}
+      about={t`It is in ${place?.name ?? (w.runner_name || w.executor)} now. Nothing happens until you press Move.`}
     >
       <Move workspace={w} onClose={onClose} />
     </Dialog>

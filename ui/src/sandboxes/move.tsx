@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Suspense, useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
@@ -20,9 +22,9 @@ type Plan = Schemas["MovePlan"];
 
 /** What happens to a session, in words. */
 const HOW: Record<Schemas["MovedSession"]["how"], string> = {
-  resumes: "continues its conversation",
-  restarts: "starts over",
-  waits: "cannot continue there yet",
+  resumes: t`continues its conversation`,
+  restarts: t`starts over`,
+  waits: t`cannot continue there yet`,
   ends: "ends",
 };
 
@@ -80,7 +82,7 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
       setSent(true);
       after();
       if (live) return;
-      toast({ kind: "good", title: "Moved", text: "The next session creates the sandbox there." });
+      toast({ kind: "good", title: t`Moved`, text: t`The next session creates the sandbox there.` });
       onClose();
     },
   });
@@ -95,9 +97,9 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
     const sure =
       target?.executor.isolated ||
       (await confirm({
-        title: `Move ${w.key} to ${target?.executor.name ?? to}?`,
-        body: "This place is not isolated: agents have the rights of the user they run as.",
-        action: "Move",
+        title: t`Move ${w.key} to ${target?.executor.name ?? to}?`,
+        body: t`This place is not isolated: agents have the rights of the user they run as.`,
+        action: t`Move`,
         danger: true,
       }));
     if (sure) move.mutate();
@@ -109,13 +111,17 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
       <DialogBody className="flex flex-col gap-4" focusable={!choosing}>
         {recent && <Progress move={recent} />}
         {running || rests ? null : !may ? (
-          <p className="text-fg2">Your role cannot move workspaces. Ask an owner or admin of the team.</p>
+          <p className="text-fg2">
+            <Trans>Your role cannot move workspaces. Ask an owner or admin of the team.</Trans>
+          </p>
         ) : places.isPending ? (
-          <Skeleton rows={3} label="Loading the places" />
+          <Skeleton rows={3} label={t`Loading the places`} />
         ) : !places.data ? (
-          <Failure what="The places could not be loaded." error={places.error} retry={() => void places.refetch()} />
+          <Failure what={t`The places could not be loaded.`} error={places.error} retry={() => void places.refetch()} />
         ) : others.length === 0 ? (
-          <p className="text-fg2">There is no other place yet. Connect a machine, or ask an operator to enable one.</p>
+          <p className="text-fg2">
+            <Trans>There is no other place yet. Connect a machine, or ask an operator to enable one.</Trans>
+          </p>
         ) : (
           <>
             <Place
@@ -125,7 +131,7 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
                 setPicked(place);
                 setFolder("");
               }}
-              legend="New place"
+              legend={t`New place`}
               name="move-to"
             />
             {live && runner_id && project && (
@@ -139,9 +145,13 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
                 />
               </Suspense>
             )}
-            {live && to && plan.isPending && <Busy>Checking what would move…</Busy>}
+            {live && to && plan.isPending && (
+              <Busy>
+                <Trans>Checking what would move…</Trans>
+              </Busy>
+            )}
             {shown && <PlanView plan={shown} />}
-            {!live && to && target && target.changes.length > 0 && <Lines title="Changes" lines={target.changes} />}
+            {!live && to && target && target.changes.length > 0 && <Lines title={t`Changes`} lines={target.changes} />}
             {!live && !places.data.movable && <p className="text-needs">{places.data.reason}</p>}
           </>
         )}
@@ -150,24 +160,28 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
       <DialogFoot>
         {choosing && live && (
           <span className="mr-auto min-w-0 basis-full text-meta text-fg3 sm:flex-1 sm:basis-0">
-            Agents are stopped and continue in the new place. If the move fails before the new place runs, the workspace
-            stays where it is.
+            <Trans>
+              Agents are stopped and continue in the new place. If the move fails before the new place runs, the
+              workspace stays where it is.
+            </Trans>
           </span>
         )}
         {running && (
-          <Button busy={cancel.isPending && "Cancelling"} onClick={() => cancel.mutate()}>
-            Cancel the move
+          <Button busy={cancel.isPending && t`Cancelling`} onClick={() => cancel.mutate()}>
+            <Trans>Cancel the move</Trans>
           </Button>
         )}
         {rests && may && others.length > 0 && (
           <Button look="quiet" onClick={() => setSent(false)}>
-            Move it again…
+            <Trans>Move it again…</Trans>
           </Button>
         )}
-        <Button onClick={onClose}>Close</Button>
+        <Button onClick={onClose}>
+          <Trans>Close</Trans>
+        </Button>
         {choosing && (
-          <Button look="primary" disabled={!to || !can} busy={move.isPending && "Moving"} onClick={() => void go()}>
-            Move
+          <Button look="primary" disabled={!to || !can} busy={move.isPending && t`Moving`} onClick={() => void go()}>
+            <Trans>Move</Trans>
           </Button>
         )}
       </DialogFoot>
@@ -182,13 +196,13 @@ function PlanView({ plan }: { plan: Plan }) {
       {!plan.possible && <p className="text-needs">{plan.reason}</p>}
       {plan.sessions.length > 0 && (
         <Lines
-          title="Running"
+          title={t`Running`}
           lines={plan.sessions.map((s) => `${s.title || s.agent_name}: ${HOW[s.how]}. ${s.reason}`.trim())}
         />
       )}
-      <Lines title="Moves" lines={plan.carried.map((i) => i.detail)} />
-      <Lines title="Lost" lines={plan.lost.map((i) => i.detail)} />
-      <Lines title="Changes" lines={plan.changes} />
+      <Lines title={t`Moves`} lines={plan.carried.map((i) => i.detail)} />
+      <Lines title={t`Lost`} lines={plan.lost.map((i) => i.detail)} />
+      <Lines title={t`Changes`} lines={plan.changes} />
     </div>
   );
 }
@@ -210,10 +224,10 @@ function Lines({ title, lines }: { title: string; lines: string[] }) {
 /** How far a move is, or how the last one ended. */
 function Progress({ move: m }: { move: Schemas["Move"] }) {
   const head = {
-    running: `Moving to ${m.to.name}`,
-    done: `Moved to ${m.to.name}`,
-    failed: `Not moved: it stays in ${m.from.name}`,
-    cancelled: `Cancelled: it stays in ${m.from.name}`,
+    running: t`Moving to ${m.to.name}`,
+    done: t`Moved to ${m.to.name}`,
+    failed: t`Not moved: it stays in ${m.from.name}`,
+    cancelled: t`Cancelled: it stays in ${m.from.name}`,
   }[m.state];
   return (
     <section>

@@ -1,9 +1,11 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Workspace } from "@/api/client";
 import { useNow } from "@/format/now";
-import { plural, visible } from "@/format/text";
+import { visible } from "@/format/text";
 import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { TextField } from "@/kit/field";
@@ -14,14 +16,14 @@ import { networkQuery, placeKeys } from "./queries";
 import { NETWORKS, networkName } from "./words";
 
 const FROM = {
-  instance: "this server",
-  preset: "a list",
-  project: "the project",
-  workspace: "this workspace",
+  instance: t`this server`,
+  preset: t`a list`,
+  project: t`the project`,
+  workspace: t`this workspace`,
 } as const;
 
 const PRESETS: Record<string, string> = {
-  "@agents": "the agents' own services",
+  "@agents": t`the agents' own services`,
   "@registries": "package registries",
   "@git": "git hosts",
 };
@@ -42,8 +44,8 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
       void refresh();
       toast({
         kind: "good",
-        title: `${visible(name)} is allowed for this workspace`,
-        text: "New connections are allowed immediately.",
+        title: t`${visible(name)} is allowed for this workspace`,
+        text: t`New connections are allowed immediately.`,
       });
     },
   });
@@ -52,11 +54,11 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
       api.DELETE("/workspaces/{id}/network/allow", { params: { path: { id: w.id }, query: { host: name } } }),
     onSuccess: () => void refresh(),
   });
-  if (network.isPending) return <Skeleton rows={3} label="Loading the network settings" />;
+  if (network.isPending) return <Skeleton rows={3} label={t`Loading the network settings`} />;
   if (network.isError && !network.data)
     return (
       <Failure
-        what="The network settings could not be loaded."
+        what={t`The network settings could not be loaded.`}
         error={network.error}
         retry={() => void network.refetch()}
       />
@@ -73,16 +75,18 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
             params={{ team: team.slug, project: w.project_id }}
             className="min-h-6 text-accent underline underline-offset-2"
           >
-            Change it for the project
+            <Trans>Change it for the project</Trans>
           </Link>
         )}
       </p>
       <section aria-labelledby="refused">
         <h3 id="refused" className="mb-1 font-medium">
-          Blocked
+          <Trans>Blocked</Trans>
         </h3>
         {n.refused.length === 0 ? (
-          <p className="text-fg3">No connections were blocked.</p>
+          <p className="text-fg3">
+            <Trans>No connections were blocked.</Trans>
+          </p>
         ) : (
           <ul className="divide-y divide-hairline border-y border-hairline">
             {n.refused.map((r) => {
@@ -92,12 +96,16 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
                   <div className="min-w-0 flex-1 basis-56">
                     <p className="font-mono text-code break-all">{visible(name)}</p>
                     <p className="text-meta text-fg3">
-                      {r.explanation} {plural(r.times, "time")}, last {ago(r.last_at, now)}.
+                      <Trans>
+                        {r.explanation} {plural(r.times, { one: "# time", other: "# times" })}, last{" "}
+                        {ago(r.last_at, now)}.
+                      </Trans>
                     </p>
                   </div>
                   {n.may_allow && r.allowable && (
                     <Button disabled={allow.isPending} onClick={() => allow.mutate(name)}>
-                      Allow for this workspace<span className="sr-only">: {visible(name)}</span>
+                      <Trans>Allow for this workspace</Trans>
+                      <span className="sr-only">: {visible(name)}</span>
                     </Button>
                   )}
                 </li>
@@ -105,12 +113,16 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
             })}
           </ul>
         )}
-        {n.refused_full && <p className="mt-1 text-meta text-fg3">Older entries were removed.</p>}
+        {n.refused_full && (
+          <p className="mt-1 text-meta text-fg3">
+            <Trans>Older entries were removed.</Trans>
+          </p>
+        )}
       </section>
       {n.mode === "allow" && (
         <section aria-labelledby="names">
           <h3 id="names" className="mb-1 font-medium">
-            Allowed names
+            <Trans>Allowed names</Trans>
           </h3>
           <ul className="divide-y divide-hairline border-y border-hairline">
             {n.names.map((x) => (
@@ -119,7 +131,8 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
                 <span className="text-meta text-fg3">{(x.preset && PRESETS[x.preset]) || FROM[x.from]}</span>
                 {x.from === "workspace" && n.may_allow && (
                   <Button disabled={forbid.isPending} onClick={() => forbid.mutate(x.name)}>
-                    Remove<span className="sr-only"> {visible(x.name)}</span>
+                    <Trans>Remove</Trans>
+                    <span className="sr-only"> {visible(x.name)}</span>
                   </Button>
                 )}
               </li>
@@ -135,7 +148,7 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
             >
               <TextField
                 fieldClass="min-w-0 flex-1"
-                label="Allow another name for this workspace"
+                label={t`Allow another name for this workspace`}
                 mono
                 spellCheck={false}
                 autoCapitalize="none"
@@ -143,8 +156,8 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
                 value={host}
                 onChange={(e) => setHost(e.target.value)}
               />
-              <Button type="submit" className="mt-6" disabled={!host.trim()} busy={allow.isPending && "Allowing"}>
-                Allow
+              <Button type="submit" className="mt-6" disabled={!host.trim()} busy={allow.isPending && t`Allowing`}>
+                <Trans>Allow</Trans>
               </Button>
             </form>
           )}

@@ -1,3 +1,5 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -5,7 +7,7 @@ import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { hourly } from "@/format/money";
 import { useNow } from "@/format/now";
-import { plain, plural, sentence } from "@/format/text";
+import { plain, sentence } from "@/format/text";
 import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { confirm } from "@/state/confirm";
@@ -54,38 +56,42 @@ export function OfflineBar({ workspace: w, offline, sandbox }: Props) {
       void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
       toast({
         kind: "good",
-        title: `${w.key} continues in ${target?.name ?? "another place"}`,
-        text: `Start a session there. Unsynced files on ${offline.name} are saved as a snapshot when it is back.`,
+        title: t`${w.key} continues in ${target?.name ?? t`another place`}`,
+        text: t`Start a session there. Unsynced files on ${offline.name} are saved as a snapshot when it is back.`,
         lasts: 0,
       });
     },
-    onError: (error) => toastError(`${w.key} was not moved`, error),
+    onError: (error) => toastError(t`${w.key} was not moved`, error),
   });
   const ask = async () => {
     if (!target) return;
-    const behind = sync && sync.pending > 0 ? plural(sync.pending, "file") : "";
+    const behind = sync && sync.pending > 0 ? plural(sync.pending, { one: "# file", other: "# files" }) : "";
     const yes = await confirm({
-      title: `Continue ${w.key} in ${target.name}?`,
+      title: t`Continue ${w.key} in ${target.name}?`,
       body: (
         <>
           <p>
-            It continues from the last synced state
-            {sync?.synced_at ? `, ${ago(sync.synced_at, now)}` : ""}
-            {behind ? `: ${behind} not synced by then` : ""}.
+            <Trans>
+              It continues from the last synced state
+              {sync?.synced_at ? `, ${ago(sync.synced_at, now)}` : ""}
+              {behind ? t`: ${behind} not synced by then` : ""}.
+            </Trans>
           </p>
           <ul className="mt-1 list-disc pl-5">
             {changes.map((c) => (
               <li key={c}>{c}</li>
             ))}
             <li>
-              Sessions at {offline.name} do not move. When the machine is back, its unsynced files are saved as a
-              snapshot you can restore. Then the sandbox there ends.
+              <Trans>
+                Sessions at {offline.name} do not move. When the machine is back, its unsynced files are saved as a
+                snapshot you can restore. Then the sandbox there ends.
+              </Trans>
             </li>
-            {price ? <li>{`It costs ${hourly(price)} an hour while it runs.`}</li> : null}
+            {price ? <li>{t`It costs ${hourly(price)} an hour while it runs.`}</li> : null}
           </ul>
         </>
       ),
-      action: `Continue in ${target.name}`,
+      action: t`Continue in ${target.name}`,
       danger: !target.isolated,
     });
     if (yes) go.mutate(placeId(target));
@@ -101,17 +107,17 @@ export function OfflineBar({ workspace: w, offline, sandbox }: Props) {
       <div className="flex min-h-8 flex-wrap items-center gap-x-3 border-b border-hairline bg-bg2 px-4 py-1">
         <p role="status" className="min-w-0 flex-1 basis-60 text-fg2">
           <span aria-hidden>○ </span>
-          {offlineWords(offline, now)}. Waiting for the machine.
+          <Trans>{offlineWords(offline, now)}. Waiting for the machine.</Trans>
         </p>
         {may && (
           <Button look="quiet" onClick={() => wait(false)}>
-            Choose again
+            <Trans>Choose again</Trans>
           </Button>
         )}
       </div>
     );
   return (
-    <section aria-label={`${offline.name} is offline`} className="border-b border-needs bg-bg2 px-4 py-2">
+    <section aria-label={t`${offline.name} is offline`} className="border-b border-needs bg-bg2 px-4 py-2">
       <p role="status" className="font-medium">
         <span aria-hidden className="text-needs">
           ◆{" "}
@@ -120,30 +126,36 @@ export function OfflineBar({ workspace: w, offline, sandbox }: Props) {
       </p>
       <p className="max-w-3xl text-fg2">
         {offline.reason && `${sentence(offline.reason)} `}
-        Sessions there keep running and catch up when it is back. Until then nothing you type reaches them.
+        <Trans>
+          Sessions there keep running and catch up when it is back. Until then nothing you type reaches them.
+        </Trans>
       </p>
       {may && (
         <div className="mt-2 flex flex-wrap items-center gap-2">
           <Button look="primary" onClick={() => wait(true)}>
-            Wait
+            <Trans>Wait</Trans>
           </Button>
           {target && (
             <Button
               className="h-auto! min-h-(--control-h) shrink! text-left whitespace-normal!"
-              busy={go.isPending && "Moving"}
+              busy={go.isPending && t`Moving`}
               onClick={() => void ask()}
             >
-              Continue in {target.name} from the last synced state{price ? `, ${hourly(price)} an hour` : ""}
+              <Trans>
+                Continue in {target.name} from the last synced state{price ? t`, ${hourly(price)} an hour` : ""}
+              </Trans>
             </Button>
           )}
           <Button look="quiet" onClick={place}>
-            Another place…
+            <Trans>Another place…</Trans>
           </Button>
         </div>
       )}
       {may && cloud && !cloud.available && (
         <p className="mt-1 text-meta text-fg3">
-          {cloud.name} cannot take it over now: {plain(cloud.reason)}
+          <Trans>
+            {cloud.name} cannot take it over now: {plain(cloud.reason)}
+          </Trans>
         </p>
       )}
     </section>

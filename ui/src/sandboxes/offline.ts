@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Workspace } from "@/api/client";
 import { clock } from "@/format/time";
 import type { Place, RemoteSandbox } from "./remote";
@@ -19,7 +20,7 @@ export function offlineMachine(
 ): OfflineMachine | undefined {
   if (!w.runner_id) return undefined;
   const there = sandbox && livesIn(sandbox) === livesIn(w) ? sandbox.machine : undefined;
-  const name = w.runner_name || place?.name || there?.name || "The machine";
+  const name = w.runner_name || place?.name || there?.name || t`The machine`;
   if (place) {
     if (!place.offline_since) return undefined;
     return { name, since: place.offline_since, reason: there?.reason || "" };
@@ -29,4 +30,4 @@ export function offlineMachine(
 
 /** "Work Laptop has been offline since 14:02". */
 export const offlineWords = (a: OfflineMachine, now: number): string =>
-  a.since ? `${a.name} has been offline since ${clock(a.since, now)}` : `${a.name} is offline`;
+  a.since ? t`${a.name} has been offline since ${clock(a.since, now)}` : t`${a.name} is offline`;

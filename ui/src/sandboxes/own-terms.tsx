@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { executorsQuery, keys } from "@/api/queries";
@@ -23,8 +25,8 @@ export function OwnTerms({ workspace: w, place }: { workspace: Workspace; place:
       client.setQueryData(placeKeys.limits(w.id), saved);
       toast({
         kind: "good",
-        title: "Saved",
-        text: "The next sandbox has this size. A running sandbox keeps its size.",
+        title: t`Saved`,
+        text: t`The next sandbox has this size. A running sandbox keeps its size.`,
       });
     },
   });
@@ -39,7 +41,7 @@ export function OwnTerms({ workspace: w, place }: { workspace: Workspace; place:
   return (
     <section aria-labelledby="place-terms">
       <h2 id="place-terms" className="text-title font-semibold">
-        Next sandbox
+        <Trans>Next sandbox</Trans>
       </h2>
       <PlaceTerms
         place={place}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { type UseQueryResult, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type ReactNode, Suspense, useState } from "react";
@@ -43,7 +45,7 @@ export function Place({
   value,
   onChange,
   error,
-  legend = "Place",
+  legend = t`Place`,
   name = "executor",
   above,
   size,
@@ -77,13 +79,13 @@ export function Place({
       {folded.length > 0 && (
         <Button look="quiet" className="mt-1" onClick={() => setAll(true)}>
           {folded.length === 1
-            ? "More: 1 place that cannot be used now"
-            : `More: ${folded.length} places that cannot be used now`}
+            ? t`More: 1 place that cannot be used now`
+            : t`More: ${folded.length} places that cannot be used now`}
         </Button>
       )}
       {error && <p className="mt-1 text-meta text-failed">{error}</p>}
       {terms && (
-        <Suspense fallback={<Skeleton rows={2} label="Loading the sizes" />}>
+        <Suspense fallback={<Skeleton rows={2} label={t`Loading the sizes`} />}>
           <PlaceTerms
             key={placeId(chosen)}
             place={chosen}
@@ -117,7 +119,9 @@ function Label({ place: e, cost }: { place: PlaceInfo; cost: string }) {
       {e.dangerous && <Danger />}
       {e.runner_id && e.owner && <span className="text-meta text-fg3">{e.owner}</span>}
       {!e.isolated && !e.dangerous && e.available && e.allowed && (
-        <span className="text-meta text-needs">not isolated</span>
+        <span className="text-meta text-needs">
+          <Trans>not isolated</Trans>
+        </span>
       )}
       {e.boundary_name !== e.name && e.isolated && <span className="text-meta text-fg3">{e.boundary_name}</span>}
       {cost && <span className="text-meta text-fg2 tabular-nums">{cost}</span>}
@@ -128,9 +132,9 @@ function Label({ place: e, cost }: { place: PlaceInfo; cost: string }) {
 /** A place's guarantees, or why it cannot be chosen. */
 function hint(e: PlaceInfo): string {
   if (!e.available) return plain([sentence(e.reason), sentence(e.hint)].filter(Boolean).join(" "));
-  if (!e.allowed) return sentence(e.forbidden || "your team requires stronger isolation");
+  if (!e.allowed) return sentence(e.forbidden || t`your team requires stronger isolation`);
   const more = [
-    e.limits ? "limits enforced" : "limits not enforced",
+    e.limits ? "limits enforced" : t`limits not enforced`,
     e.network ? "network restricted" : "network unrestricted",
     e.start,
   ].filter(Boolean);
@@ -146,9 +150,9 @@ type List = UseQueryResult<Schemas["ExecutorList"]>;
 export function PlaceChoice({ query, ...rest }: Omit<Props, "places"> & { query: List }) {
   const team = useTeam();
   const connectable = useQuery(machineListQuery(team.slug)).data?.enabled;
-  if (query.isPending) return <Skeleton rows={2} label="Loading the places" />;
+  if (query.isPending) return <Skeleton rows={2} label={t`Loading the places`} />;
   if (query.isError && !query.data)
-    return <Failure what="The places could not be loaded." error={query.error} retry={() => void query.refetch()} />;
+    return <Failure what={t`The places could not be loaded.`} error={query.error} retry={() => void query.refetch()} />;
   const { items, suggested } = query.data;
   const machines = items.filter((e) => e.runner_id);
   return (
@@ -157,7 +161,7 @@ export function PlaceChoice({ query, ...rest }: Omit<Props, "places"> & { query:
       {suggested?.ask && rest.value === "" ? (
         <p className="mt-1 text-needs">
           <span aria-hidden>◆ </span>
-          {sentence(suggested.reason || "several machines are connected")} Choose one.
+          <Trans>{sentence(suggested.reason || t`several machines are connected`)} Choose one.</Trans>
         </p>
       ) : (
         suggested?.reason && <p className="mt-1 text-meta text-fg3">{sentence(suggested.reason)}</p>
@@ -169,7 +173,7 @@ export function PlaceChoice({ query, ...rest }: Omit<Props, "places"> & { query:
           search={{ connect: true }}
           className="mt-1 inline-block min-h-6 text-meta leading-6 text-accent hover:underline"
         >
-          {machines.length > 0 ? "Connect another machine" : "Connect your own machine"}
+          {machines.length > 0 ? t`Connect another machine` : t`Connect your own machine`}
         </Link>
       )}
     </div>

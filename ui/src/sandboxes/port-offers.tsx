@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import type { Workspace } from "@/api/client";
@@ -18,8 +19,8 @@ export default function PortOffers({ workspace: w, onPreview }: { workspace: Wor
     const fresh = before ? open.filter((p) => !before.has(p)).slice(0, 3) : [];
     for (const port of fresh)
       toast({
-        title: `Port ${port} opened`,
-        actions: [{ label: "Preview", run: () => latest.current() }],
+        title: t`Port ${port} opened`,
+        actions: [{ label: t`Preview`, run: () => latest.current() }],
         lasts: 10_000,
       });
   }, [sandbox]);

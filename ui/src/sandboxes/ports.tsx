@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation } from "@tanstack/react-query";
 import type { Workspace } from "@/api/client";
 import { sentence } from "@/format/text";
@@ -12,7 +14,7 @@ export function Ports({ workspace: w, ports }: { workspace: Pick<Workspace, "id"
   const team = useTeam();
   const open = useMutation({
     mutationFn: (port: number) => openPreview(() => openPort(w.id, port)),
-    onError: (error) => toastError("The preview could not be opened", error),
+    onError: (error) => toastError(t`The preview could not be opened`, error),
   });
   const { enabled, reason, items } = ports;
   return (
@@ -21,7 +23,9 @@ export function Ports({ workspace: w, ports }: { workspace: Pick<Workspace, "id"
       {items.length === 0 ? (
         enabled && (
           <p className="text-fg2">
-            No open ports. Start a server in the workspace, such as npm run dev, and its port appears here.
+            <Trans>
+              No open ports. Start a server in the workspace, such as npm run dev, and its port appears here.
+            </Trans>
           </p>
         )
       ) : (
@@ -32,11 +36,11 @@ export function Ports({ workspace: w, ports }: { workspace: Pick<Workspace, "id"
               <span className="min-w-0 flex-1 font-mono text-code break-all text-fg3">{enabled && p.url}</span>
               {enabled && team.can("workspace.edit") && (
                 <Button
-                  busy={open.isPending && open.variables === p.port && "Opening"}
-                  aria-label={`Open preview of port ${p.port}`}
+                  busy={open.isPending && open.variables === p.port && t`Opening`}
+                  aria-label={t`Open preview of port ${p.port}`}
                   onClick={() => open.mutate(p.port)}
                 >
-                  Open preview
+                  <Trans>Open preview</Trans>
                 </Button>
               )}
             </li>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { api, data, type Workspace } from "@/api/client";
@@ -12,9 +14,9 @@ import { openPort, portsQuery } from "./remote";
 const SharePort = lazy(() => import("./share-port"));
 
 const SIZES = [
-  ["Full", undefined],
-  ["Tablet", 768],
-  ["Phone", 390],
+  [t`Full`, undefined],
+  [t`Tablet`, 768],
+  [t`Phone`, 390],
 ] as const;
 
 /** What a program in the sandbox serves, in a frame: the port is chosen, its path can be edited. */
@@ -22,25 +24,29 @@ export default function PreviewTab({ workspace: w }: { workspace: Workspace }) {
   const team = useTeam();
   const list = useQuery(portsQuery(w.id, true));
   const [chosen, setChosen] = useState<number>();
-  if (list.isPending) return <Skeleton rows={4} label="Loading the ports" />;
+  if (list.isPending) return <Skeleton rows={4} label={t`Loading the ports`} />;
   if (!list.data)
     return (
       <Failure
         className="m-4"
-        what="The ports could not be loaded."
+        what={t`The ports could not be loaded.`}
         error={list.error}
         retry={() => void list.refetch()}
       />
     );
   const { enabled, reason, items } = list.data;
-  if (!enabled) return <Empty title="Previews are off">{sentence(reason)}</Empty>;
+  if (!enabled) return <Empty title={t`Previews are off`}>{sentence(reason)}</Empty>;
   if (!team.can("workspace.edit"))
-    return <Empty title="No preview">Members who work in the workspace see its ports.</Empty>;
+    return (
+      <Empty title={t`No preview`}>
+        <Trans>Members who work in the workspace see its ports.</Trans>
+      </Empty>
+    );
   const port = chosen ?? items[0]?.port;
   if (port === undefined)
     return (
-      <Empty title="No open ports">
-        Start a server in the workspace, such as npm run dev, and its page appears here.
+      <Empty title={t`No open ports`}>
+        <Trans>Start a server in the workspace, such as npm run dev, and its page appears here.</Trans>
       </Empty>
     );
   const open = items.map((p) => p.port);
@@ -79,7 +85,7 @@ function Page({ workspace, port, ports, listens, onPort }: PageProps) {
       const { url } = await data(
         api.POST("/workspaces/{id}/ports/{port}/open", { params, body: { path: to, frame: true } }),
       );
-      if (!isWeb(url)) throw new Error("The server gave no web address for this port. Try again.");
+      if (!isWeb(url)) throw new Error(t`The server gave no web address for this port. Try again.`);
       return url;
     },
   });
@@ -127,7 +133,7 @@ function Page({ workspace, port, ports, listens, onPort }: PageProps) {
     mutate(next);
   };
   return (
-    <section aria-label="Preview" className="flex h-full min-h-0 flex-col">
+    <section aria-label={t`Preview`} className="flex h-full min-h-0 flex-col">
       <form
         className="flex flex-wrap items-center gap-1.5 border-b border-hairline px-3 py-1.5"
         onSubmit={(e) => {
@@ -135,17 +141,21 @@ function Page({ workspace, port, ports, listens, onPort }: PageProps) {
           visit(typed ?? path);
         }}
       >
-        <Button aria-label="Back" disabled={visits.at === 0} onClick={() => go(visits.at - 1)}>
+        <Button aria-label={t`Back`} disabled={visits.at === 0} onClick={() => go(visits.at - 1)}>
           ←
         </Button>
-        <Button aria-label="Forward" disabled={visits.at >= visits.paths.length - 1} onClick={() => go(visits.at + 1)}>
+        <Button
+          aria-label={t`Forward`}
+          disabled={visits.at >= visits.paths.length - 1}
+          onClick={() => go(visits.at + 1)}
+        >
           →
         </Button>
-        <Button aria-label="Reload" onClick={() => mutate(path)}>
+        <Button aria-label={t`Reload`} onClick={() => mutate(path)}>
           ↻
         </Button>
         <select
-          aria-label="Port"
+          aria-label={t`Port`}
           className="h-7 rounded-sm border border-hairline bg-bg px-1 font-mono text-code"
           value={port}
           onChange={(e) => onPort(Number(e.target.value))}
@@ -155,7 +165,7 @@ function Page({ workspace, port, ports, listens, onPort }: PageProps) {
           ))}
         </select>
         <input
-          aria-label="Path"
+          aria-label={t`Path`}
           className="h-7 min-w-32 flex-1 rounded-sm border border-hairline bg-bg px-2 font-mono text-code"
           value={typed ?? path}
           maxLength={2000}
@@ -171,21 +181,25 @@ function Page({ workspace, port, ports, listens, onPort }: PageProps) {
         <Button
           onClick={() =>
             void openPreview(() => openPort(workspace, port, path)).catch((error) =>
-              toastError("The preview could not be opened", error),
+              toastError(t`The preview could not be opened`, error),
             )
           }
         >
-          Open in a new tab
+          <Trans>Open in a new tab</Trans>
         </Button>
-        <Button onClick={() => setSharing(true)}>Share</Button>
+        <Button onClick={() => setSharing(true)}>
+          <Trans>Share</Trans>
+        </Button>
       </form>
       <div className="min-h-0 flex-1 overflow-auto bg-bg2">
         {!listens ? (
-          <Empty title={`Nothing listens on port ${port} yet`}>The page loads by itself once a program does.</Empty>
+          <Empty title={t`Nothing listens on port ${port} yet`}>
+            <Trans>The page loads by itself once a program does.</Trans>
+          </Empty>
         ) : load.isError ? (
           <Failure
             className="m-4"
-            what="The preview could not be opened."
+            what={t`The preview could not be opened.`}
             error={load.error}
             retry={() => mutate(path)}
           />
@@ -194,20 +208,20 @@ function Page({ workspace, port, ports, listens, onPort }: PageProps) {
             key={load.data}
             ref={frame}
             src={load.data}
-            title={`Port ${port}`}
+            title={t`Port ${port}`}
             referrerPolicy="no-referrer"
             sandbox={ALLOWED}
             className="mx-auto h-full w-full border-0 bg-white"
             style={{ maxWidth: width }}
           />
         ) : (
-          <Skeleton label="Opening the preview" />
+          <Skeleton label={t`Opening the preview`} />
         )}
       </div>
       {errors.length > 0 && (
         <details className="max-h-40 overflow-auto border-t border-hairline px-3 py-1.5">
           <summary className="text-bad">
-            {errors.length === 1 ? "1 error in the console" : `${errors.length} errors in the console`}
+            {errors.length === 1 ? t`1 error in the console` : t`${errors.length} errors in the console`}
           </summary>
           <ol className="font-mono text-code break-all whitespace-pre-wrap">
             {errors.map((text, i) => (

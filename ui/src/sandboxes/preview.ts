@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 /**
  * Opens a preview in a tab of its own. The tab is opened at once, while the browser still knows that somebody pressed a button, and
  * is led to the address when it is there; it never gets a hold on this page.
@@ -6,8 +7,8 @@ export async function openPreview(address: () => Promise<{ url: string }>): Prom
   const tab = window.open("about:blank", "_blank");
   try {
     const { url } = await address();
-    if (!isWeb(url)) throw new Error("The server gave no web address for this port. Try again.");
-    if (!tab) throw new Error("The browser did not open a tab. Allow pop-ups for this page and try again.");
+    if (!isWeb(url)) throw new Error(t`The server gave no web address for this port. Try again.`);
+    if (!tab) throw new Error(t`The browser did not open a tab. Allow pop-ups for this page and try again.`);
     tab.opener = null;
     tab.location.replace(url);
   } catch (error) {

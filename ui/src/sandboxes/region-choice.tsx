@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { sentence } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Choice } from "@/kit/field";
@@ -27,14 +29,14 @@ export default function RegionChoice({ place, name, regions, mine, value, onChan
     <div className="mt-3">
       <Choice
         name={`region-${place}`}
-        legend="Region"
+        legend={t`Region`}
         value={value}
         onChange={onChange}
         options={[
           {
             value: place,
-            label: "The nearest",
-            hint: near ? `${near.name}: ${regionWords(near, mine)}.` : `Of the regions of ${name}.`,
+            label: t`The nearest`,
+            hint: near ? `${near.name}: ${regionWords(near, mine)}.` : t`Of the regions of ${name}.`,
             disabled: near?.available === false,
           },
           ...regions.map((r) => ({
@@ -51,10 +53,14 @@ export default function RegionChoice({ place, name, regions, mine, value, onChan
         <div className="mt-1 flex flex-wrap items-center gap-x-3 gap-y-1">
           <p role="status" className="min-w-0 flex-1 basis-64 text-needs">
             <span aria-hidden>◆ </span>
-            {near?.name} is the nearest and cannot be used now. The next region is {next.name} (
-            {regionWords(next, mine)}).
+            <Trans>
+              {near?.name} is the nearest and cannot be used now. The next region is {next.name} (
+              {regionWords(next, mine)}).
+            </Trans>
           </p>
-          <Button onClick={() => onChange(next.executor)}>Use {next.name}</Button>
+          <Button onClick={() => onChange(next.executor)}>
+            <Trans>Use {next.name}</Trans>
+          </Button>
         </div>
       )}
     </div>

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import type { Schemas } from "@/api/client";
 import { hourly } from "@/format/money";
@@ -82,9 +83,9 @@ export function nextRegion(
 export const regionWords = (r: Region, mine: Latencies | undefined): string =>
   [
     latencyOf(r, mine) > 0
-      ? `${latencyOf(r, mine)} ms from ${mine?.[r.executor] ? "here" : "the server"}`
-      : "not measured",
-    r.price_nano_per_hour > 0 ? `${hourly(r.price_nano_per_hour)} an hour` : "",
+      ? t`${latencyOf(r, mine)} ms from ${mine?.[r.executor] ? t`here` : t`the server`}`
+      : t`not measured`,
+    r.price_nano_per_hour > 0 ? t`${hourly(r.price_nano_per_hour)} an hour` : "",
   ]
     .filter(Boolean)
     .join(", ");

@@ -1,5 +1,6 @@
+import { plural } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useNow } from "@/format/now";
-import { plural } from "@/format/text";
 import { until } from "@/format/time";
 import { Shape } from "@/kit/mark";
 import type { RemoteSandbox } from "./remote";
@@ -19,7 +20,8 @@ export function RemoteLine({ sandbox: s, onOpen }: { sandbox: RemoteSandbox; onO
     <>
       {sleeps(s) && (
         <span>
-          <span aria-hidden>❚❚ </span>asleep
+          <span aria-hidden>❚❚ </span>
+          <Trans>asleep</Trans>
         </span>
       )}
       {sync && (
@@ -32,14 +34,18 @@ export function RemoteLine({ sandbox: s, onOpen }: { sandbox: RemoteSandbox; onO
       {trouble > 0 && (
         <button type="button" onClick={onOpen} className="min-h-6 rounded-sm text-needs hover:underline">
           <span aria-hidden>◆ </span>
-          {plural(trouble, "file needs attention", "files need attention")}
+          {plural(trouble, { one: "# file needs attention", other: "# files need attention" })}
         </button>
       )}
       {live && s.idle_at && s.idle_at - now < SOON && (
-        <span className="text-needs tabular-nums">· sleeps {until(s.idle_at, now)}</span>
+        <span className="text-needs tabular-nums">
+          <Trans>· sleeps {until(s.idle_at, now)}</Trans>
+        </span>
       )}
       {live && s.run_ends_at && s.run_ends_at - now < RUN_SOON && (
-        <span className="tabular-nums">· saved and restarted {until(s.run_ends_at, now)}</span>
+        <span className="tabular-nums">
+          <Trans>· saved and restarted {until(s.run_ends_at, now)}</Trans>
+        </span>
       )}
     </>
   );

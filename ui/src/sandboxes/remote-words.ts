@@ -1,6 +1,7 @@
+import { plural, t } from "@lingui/core/macro";
 import { hourly, usd } from "@/format/money";
 import { mb } from "@/format/size";
-import { bytes, count, plural, sentence } from "@/format/text";
+import { bytes, count, sentence } from "@/format/text";
 import { clock, secondsAgo } from "@/format/time";
 import type { MarkKind } from "@/kit/mark";
 import type { MakingStep, Place, RemoteSandbox, Size, SyncSummary } from "./remote";
@@ -43,14 +44,14 @@ export function sizeForLimits(place: Place, l: { cpus: number; memory_mb: number
 export function costWords(place: Place, size: Size | undefined): string {
   const price = size?.price_nano_per_hour ?? place.price_nano_per_hour;
   const parts = [
-    price > 0 && `${hourly(price)} an hour while it runs`,
+    price > 0 && t`${hourly(price)} an hour while it runs`,
     typeof place.budget_left_nano === "number" && budgetWords(place.budget_left_nano),
   ].filter(Boolean);
   return parts.join(", ");
 }
 
 const budgetWords = (left: number): string =>
-  left > 0 ? `${usd(left)} of this month's budget left` : "this month's budget is spent";
+  left > 0 ? t`${usd(left)} of this month's budget left` : t`this month's budget is spent`;
 
 /** Finds a command in a message, in backquotes or starting like ours, so the user can copy it. */
 export function commandIn(words: string): string {
@@ -66,9 +67,9 @@ export function fallbackPlace<P extends Place>(places: readonly P[]): P | undefi
 /** What a workspace gives up when it starts on this server instead, a sentence each. */
 export function fallbackChanges(from: Place, to: Place): string[] {
   return [
-    `Its code stays on this server instead of moving to ${from.name}.`,
+    t`Its code stays on this server instead of moving to ${from.name}.`,
     `Isolation: ${lower(to.isolation || to.boundary_name)}`.replace(/\.?$/, "."),
-    from.price_nano_per_hour > 0 || from.sizes.some((s) => s.price_nano_per_hour > 0) ? "It has no hourly cost." : "",
+    from.price_nano_per_hour > 0 || from.sizes.some((s) => s.price_nano_per_hour > 0) ? t`It has no hourly cost.` : "",
   ].filter(Boolean);
 }
 
@@ -92,14 +93,14 @@ export interface Said {
 /** The sync state in a few words. */
 export function syncSaid(s: Pick<SyncSummary, "state" | "synced_at" | "pending" | "reason">, now: number): Said {
   const last = s.synced_at ? secondsAgo(s.synced_at, now) : "";
-  const todo = s.pending > 0 ? `, ${plural(s.pending, "file")} left` : "";
+  const todo = s.pending > 0 ? `, ${plural(s.pending, { one: "# file", other: "# files" })} left` : "";
   switch (s.state) {
     case "synced":
-      return { mark: "done", text: last ? `Synced ${last}` : "Synced" };
+      return { mark: "done", text: last ? t`Synced ${last}` : t`Synced` };
     case "syncing":
-      return { mark: "running", text: `Syncing${todo}${last ? `, last ${last}` : ""}` };
+      return { mark: "running", text: t`Syncing${todo}${last ? t`, last ${last}` : ""}` };
     case "behind":
-      return { mark: "needs", text: `Sync is behind${todo}${last ? `, last ${last}` : ""}` };
+      return { mark: "needs", text: t`Sync is behind${todo}${last ? t`, last ${last}` : ""}` };
   }
 }
 
@@ -111,35 +112,35 @@ export const sleeps = (s: RemoteSandbox): boolean =>
 export function sandboxSaid(s: RemoteSandbox): Said {
   switch (s.state) {
     case "starting":
-      return { mark: "setup", text: "Starting" };
+      return { mark: "setup", text: t`Starting` };
     case "running":
-      return { mark: "running", text: "Running" };
+      return { mark: "running", text: t`Running` };
     case "paused":
-      return { mark: "stopped", text: sleeps(s) ? "Asleep" : "Paused" };
+      return { mark: "stopped", text: sleeps(s) ? t`Asleep` : t`Paused` };
     case "stopping":
-      return { mark: "setup", text: "Ending" };
+      return { mark: "setup", text: t`Ending` };
     case "gone":
-      return { mark: "stopped", text: "Ended" };
+      return { mark: "stopped", text: t`Ended` };
     case "failed":
-      return { mark: "failed", text: "Failed" };
+      return { mark: "failed", text: t`Failed` };
   }
 }
 
 /** Why a sandbox is paused and how it continues, for the line below a terminal. */
 export function stillWords(s: RemoteSandbox, now: number): string {
-  if (!sleeps(s)) return `${sentence(s.state_reason) || "Paused."} Press Wake to continue.`;
+  if (!sleeps(s)) return t`${sentence(s.state_reason) || t`Paused.`} Press Wake to continue.`;
   const since = s.paused_at ? ` since ${clock(s.paused_at, now)}` : "";
-  const why = s.paused_for === "ceiling" ? " Its run reached the time limit of its place." : "";
-  return `Asleep${since}.${why} It wakes when you type or press Wake.`;
+  const why = s.paused_for === "ceiling" ? t` Its run reached the time limit of its place.` : "";
+  return t`Asleep${since}.${why} It wakes when you type or press Wake.`;
 }
 
 /** Who raises what is used up, and where. */
 export function upgradeWords(reason: string, place: string, operator: boolean): string {
   if (reason === "budget")
     return operator
-      ? "Raise the monthly budget under Settings, Places, or wait for the next month."
-      : "Ask an operator of this server to raise the monthly budget, or wait for the next month.";
+      ? t`Raise the monthly budget under Settings, Places, or wait for the next month.`
+      : t`Ask an operator of this server to raise the monthly budget, or wait for the next month.`;
   return operator
-    ? `The plan belongs to the ${place} account whose key this server uses. Raise it in ${place}'s dashboard, under Billing; the new limits apply immediately.`
-    : `The plan belongs to the ${place} account of this server. Ask an operator to raise it in ${place}'s dashboard.`;
+    ? t`The plan belongs to the ${place} account whose key this server uses. Raise it in ${place}'s dashboard, under Billing; the new limits apply immediately.`
+    : t`The plan belongs to the ${place} account of this server. Ask an operator to raise it in ${place}'s dashboard.`;
 }

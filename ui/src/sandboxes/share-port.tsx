@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { useNow } from "@/format/now";
@@ -7,9 +9,9 @@ import { LinksDialog } from "@/kit/links-dialog";
 import { toastError } from "@/state/toasts";
 
 const LIFETIMES = [
-  [60, "in an hour"],
-  [1440, "in a day"],
-  [10_080, "in 7 days"],
+  [60, t`in an hour`],
+  [1440, t`in a day`],
+  [10_080, t`in 7 days`],
 ] as const;
 
 /** Creates and revokes links with which somebody without a login sees one port. */
@@ -33,14 +35,14 @@ export default function SharePort({ id, port, onClose }: { id: string; port: num
   const revoke = useMutation({
     mutationFn: (link: string) => api.DELETE("/workspaces/{id}/port-links/{link}", { params: { path: { id, link } } }),
     onSuccess: refetch,
-    onError: (error) => toastError("The link was not revoked", error),
+    onError: (error) => toastError(t`The link was not revoked`, error),
   });
   return (
     <LinksDialog
       onClose={onClose}
-      title={`Share port ${port}`}
-      about="Anyone with the link can use what listens on this port without signing in, and sees nothing else."
-      subject="this port"
+      title={t`Share port ${port}`}
+      about={t`Anyone with the link can use what listens on this port without signing in, and sees nothing else.`}
+      subject={t`this port`}
       lifetimes={LIFETIMES}
       usual={60}
       list={list}
@@ -48,17 +50,17 @@ export default function SharePort({ id, port, onClose }: { id: string; port: num
       row={(l) => (
         <li key={l.id} className="flex flex-wrap items-center gap-x-4 gap-y-1 py-2">
           <div className="min-w-0 flex-1 basis-48">
-            <p className="font-medium break-words">{l.name || "Unnamed"}</p>
+            <p className="font-medium break-words">{l.name || t`Unnamed`}</p>
             <p className="text-meta text-fg3" title={exact(l.expires_at)}>
-              ends in {duration(Math.max(l.expires_at - now, 0))}
+              <Trans>ends in {duration(Math.max(l.expires_at - now, 0))}</Trans>
             </p>
           </div>
           <Button
-            busy={revoke.isPending && revoke.variables === l.id && "Revoking"}
+            busy={revoke.isPending && revoke.variables === l.id && t`Revoking`}
             onClick={() => revoke.mutate(l.id)}
-            aria-label={`Revoke the link: ${l.name || "Unnamed"}`}
+            aria-label={t`Revoke the link: ${l.name || t`Unnamed`}`}
           >
-            Revoke
+            <Trans>Revoke</Trans>
           </Button>
         </li>
       )}

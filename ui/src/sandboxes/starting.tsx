@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
@@ -18,7 +20,7 @@ export function useCancelStart(id: string) {
   const client = useQueryClient();
   return useMutation({
     mutationFn: () => data(api.POST("/workspaces/{id}/destroy-sandbox", { params: { path: { id } } })),
-    onError: (error) => toastError("The start was not cancelled", error),
+    onError: (error) => toastError(t`The start was not cancelled`, error),
     onSettled: () => void client.invalidateQueries({ queryKey: keys.sandbox(id) }),
   });
 }
@@ -38,18 +40,20 @@ export default function Starting({
   return (
     <section aria-labelledby="starting" className="w-full max-w-2xl">
       <h2 id="starting" className="text-title font-semibold">
-        Starting {name}
+        <Trans>Starting {name}</Trans>
       </h2>
       <ol className="mt-2" aria-live="polite">
         {s.steps.map((step) => (
           <StepRow key={step.name} step={step} />
         ))}
       </ol>
-      <p className="mt-2 text-fg2">You can leave this page. It continues in the background.</p>
+      <p className="mt-2 text-fg2">
+        <Trans>You can leave this page. It continues in the background.</Trans>
+      </p>
       {team.can("terminal.type") && (
         <div className="mt-3">
-          <Button busy={cancel.isPending && "Cancelling"} onClick={() => cancel.mutate()}>
-            Cancel
+          <Button busy={cancel.isPending && t`Cancelling`} onClick={() => cancel.mutate()}>
+            <Trans>Cancel</Trans>
           </Button>
         </div>
       )}
@@ -75,9 +79,9 @@ export function StartingBar({
   const progress = at ? progressWords(at) : "";
   const ask = async () => {
     const yes = await confirm({
-      title: `Cancel the start of ${name}?`,
-      body: "The sandbox does not start. Files and commits do not change.",
-      action: "Cancel the start",
+      title: t`Cancel the start of ${name}?`,
+      body: t`The sandbox does not start. Files and commits do not change.`,
+      action: t`Cancel the start`,
       danger: true,
     });
     if (yes) cancel.mutate();
@@ -87,13 +91,15 @@ export function StartingBar({
       <summary className="flex cursor-pointer flex-wrap items-center gap-x-2 gap-y-1">
         <Shape kind="setup" />
         <span role="status">
-          Starting {name}
+          <Trans>Starting {name}</Trans>
           {at && <span className="text-fg2">: {at.title}</span>}
         </span>
         <span aria-hidden className="text-meta text-fg3 tabular-nums">
           {[progress, s.started_at && duration(Math.max(0, now - s.started_at))].filter(Boolean).join(", ")}
         </span>
-        <span className="text-meta text-accent">Steps</span>
+        <span className="text-meta text-accent">
+          <Trans>Steps</Trans>
+        </span>
       </summary>
       <ol className="max-w-2xl">
         {steps.map((step) => (
@@ -101,8 +107,8 @@ export function StartingBar({
         ))}
       </ol>
       {team.can("terminal.type") && (
-        <Button className={cx("my-1")} busy={cancel.isPending && "Cancelling"} onClick={() => void ask()}>
-          Cancel
+        <Button className={cx("my-1")} busy={cancel.isPending && t`Cancelling`} onClick={() => void ask()}>
+          <Trans>Cancel</Trans>
         </Button>
       )}
     </details>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import type { Step } from "@/api/client";
 import { useNow } from "@/format/now";
 import { duration } from "@/format/time";
@@ -7,12 +9,12 @@ import type { MakingStep } from "./remote";
 import { progressPart, progressWords } from "./remote-words";
 
 const STEP: Record<Step["state"], { mark: MarkKind; word: string }> = {
-  pending: { mark: "idle", word: "Waiting" },
-  running: { mark: "running", word: "In progress" },
-  done: { mark: "merged", word: "Done" },
-  failed: { mark: "failed", word: "Failed" },
-  cancelled: { mark: "stopped", word: "Cancelled" },
-  skipped: { mark: "stopped", word: "Skipped" },
+  pending: { mark: "idle", word: t`Waiting` },
+  running: { mark: "running", word: t`In progress` },
+  done: { mark: "merged", word: t`Done` },
+  failed: { mark: "failed", word: t`Failed` },
+  cancelled: { mark: "stopped", word: t`Cancelled` },
+  skipped: { mark: "stopped", word: t`Skipped` },
 };
 
 /** One named step: its state, how long it took or takes, how progressed it is, what it says. */
@@ -36,7 +38,7 @@ export function StepRow({ step: s }: { step: Step | MakingStep }) {
         {/* Seconds and bytes that count up are for the eye: read aloud they would drown the steps. */}
         <span aria-hidden className="text-meta text-fg3 tabular-nums">
           {progress && <span className="mr-2">{progress}</span>}
-          {s.state === "skipped" ? "not needed" : s.started_at ? duration(time) : ""}
+          {s.state === "skipped" ? t`not needed` : s.started_at ? duration(time) : ""}
         </span>
       </div>
       {part !== undefined && (
@@ -53,7 +55,9 @@ export function StepRow({ step: s }: { step: Step | MakingStep }) {
       )}
       {long && (
         <details open={s.state === "failed"} className="pl-5">
-          <summary className="w-fit cursor-pointer text-meta text-accent">Output</summary>
+          <summary className="w-fit cursor-pointer text-meta text-accent">
+            <Trans>Output</Trans>
+          </summary>
           <Output text={s.detail} />
         </details>
       )}

@@ -1,9 +1,11 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import type { Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { useNow } from "@/format/now";
-import { bytes, plural, sentence, visible } from "@/format/text";
+import { bytes, sentence, visible } from "@/format/text";
 import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Failure, Skeleton } from "@/kit/states";
@@ -16,9 +18,9 @@ const MOST = 100; // maximum rows of unsynced files; the rest is counted
 /** Unsynced files of a sandbox, and files changed on both sides. */
 export function SyncList({ workspace: w }: { workspace: Workspace }) {
   const sync = useQuery(syncQuery(w.id));
-  if (sync.isPending) return <Skeleton rows={2} label="Loading the files" />;
+  if (sync.isPending) return <Skeleton rows={2} label={t`Loading the files`} />;
   if (sync.isError && !sync.data)
-    return <Failure what="The list could not be loaded." error={sync.error} retry={() => void sync.refetch()} />;
+    return <Failure what={t`The list could not be loaded.`} error={sync.error} retry={() => void sync.refetch()} />;
   const { conflicts, not_synced: left } = sync.data;
   return (
     <div className="flex flex-col gap-3">
@@ -39,17 +41,17 @@ function Conflicts({ workspace: w, list }: { workspace: Workspace; list: Conflic
       void client.invalidateQueries({ queryKey: remoteKeys.sync(w.id) });
       void client.invalidateQueries({ queryKey: keys.sandbox(w.id) });
     },
-    onError: (error) => toastError("The conflict was not marked as resolved", error),
+    onError: (error) => toastError(t`The conflict was not marked as resolved`, error),
   });
   const open = (file: string) =>
     void navigate({ search: (s) => ({ ...s, dialog: undefined, tab: "changes", session: undefined, file }) });
   return (
     <section aria-labelledby="sync-conflicts">
       <h3 id="sync-conflicts" className="font-medium">
-        Changed on both sides
+        <Trans>Changed on both sides</Trans>
       </h3>
       <p className="text-meta text-fg3">
-        Both versions are saved. Copy over what you need, then mark the conflict as resolved.
+        <Trans>Both versions are saved. Copy over what you need, then mark the conflict as resolved.</Trans>
       </p>
       <ul className="mt-1 divide-y divide-hairline border-y border-hairline">
         {list.map((c) => (
@@ -57,23 +59,25 @@ function Conflicts({ workspace: w, list }: { workspace: Workspace; list: Conflic
             <span className="min-w-0 flex-1 basis-60">
               <span className="block font-mono text-code break-all">{visible(c.path)}</span>
               <span className="block text-meta break-all text-fg3">
-                the server's version is saved as <span className="font-mono text-code">{visible(c.kept_path)}</span>,
-                found {ago(c.found_at, now)}
+                <Trans>
+                  the server's version is saved as <span className="font-mono text-code">{visible(c.kept_path)}</span>,
+                  found {ago(c.found_at, now)}
+                </Trans>
               </span>
             </span>
-            <Button onClick={() => open(c.path)} aria-label={`Open the sandbox's ${visible(c.path)}`}>
-              Sandbox's
+            <Button onClick={() => open(c.path)} aria-label={t`Open the sandbox's ${visible(c.path)}`}>
+              <Trans>Sandbox's</Trans>
             </Button>
-            <Button onClick={() => open(c.kept_path)} aria-label={`Open the server's ${visible(c.kept_path)}`}>
-              Server's
+            <Button onClick={() => open(c.kept_path)} aria-label={t`Open the server's ${visible(c.kept_path)}`}>
+              <Trans>Server's</Trans>
             </Button>
             {team.can("workspace.edit") && (
               <Button
-                busy={settle.isPending && settle.variables === c.id && "Saving"}
-                aria-label={`Mark as resolved: ${visible(c.path)}`}
+                busy={settle.isPending && settle.variables === c.id && t`Saving`}
+                aria-label={t`Mark as resolved: ${visible(c.path)}`}
                 onClick={() => settle.mutate(c.id)}
               >
-                Mark as resolved
+                <Trans>Mark as resolved</Trans>
               </Button>
             )}
           </li>
@@ -87,9 +91,11 @@ function Left({ list }: { list: NotSynced[] }) {
   return (
     <section aria-labelledby="sync-left">
       <h3 id="sync-left" className="font-medium">
-        Not synced
+        <Trans>Not synced</Trans>
       </h3>
-      <p className="text-meta text-fg3">These files exist only in the sandbox and are lost when it ends.</p>
+      <p className="text-meta text-fg3">
+        <Trans>These files exist only in the sandbox and are lost when it ends.</Trans>
+      </p>
       <ul className="mt-1 divide-y divide-hairline border-y border-hairline">
         {list.slice(0, MOST).map((f) => (
           <li key={f.path} className="flex flex-wrap items-baseline gap-x-3 py-1.5">
@@ -102,7 +108,9 @@ function Left({ list }: { list: NotSynced[] }) {
         ))}
       </ul>
       {list.length > MOST && (
-        <p className="mt-1 text-meta text-fg3">{plural(list.length - MOST, "more file")} of this kind.</p>
+        <p className="mt-1 text-meta text-fg3">
+          <Trans>{plural(list.length - MOST, { one: "# more file", other: "# more files" })} of this kind.</Trans>
+        </p>
       )}
     </section>
   );

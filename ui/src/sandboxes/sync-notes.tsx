@@ -1,7 +1,9 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import type { Workspace } from "@/api/client";
 import { useNow } from "@/format/now";
-import { plural, sentence } from "@/format/text";
+import { sentence } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Shape } from "@/kit/mark";
 import { useSandboxActs } from "./acts";
@@ -20,8 +22,8 @@ export default function SyncNotes({ workspace: w }: { workspace: Workspace }) {
   const said = syncSaid(s.sync, now);
   const { conflicts, not_synced: left } = s.sync;
   const parts = [
-    conflicts > 0 && `${plural(conflicts, "file")} changed on both sides`,
-    left > 0 && `${plural(left, "file")} not synced`,
+    conflicts > 0 && t`${plural(conflicts, { one: "# file", other: "# files" })} changed on both sides`,
+    left > 0 && t`${plural(left, { one: "# file", other: "# files" })} not synced`,
   ].filter(Boolean);
   return (
     <div className="max-h-[50%] shrink-0 overflow-y-auto border-b border-hairline bg-bg1 px-4 py-1.5">
@@ -32,8 +34,8 @@ export default function SyncNotes({ workspace: w }: { workspace: Workspace }) {
           {s.sync.state === "behind" && s.sync.reason && <span className="text-needs">{sentence(s.sync.reason)}</span>}
         </p>
         {s.state === "running" && (
-          <Button busy={sync.isPending && "Syncing"} onClick={() => sync.mutate()}>
-            Sync now
+          <Button busy={sync.isPending && t`Syncing`} onClick={() => sync.mutate()}>
+            <Trans>Sync now</Trans>
           </Button>
         )}
       </div>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { hourly, usd } from "@/format/money";
 import { sentence } from "@/format/text";
 import { minutes } from "@/format/time";
@@ -36,7 +38,7 @@ export default function PlaceTerms({ place, places, size, onSize, fallback, onFa
         <div>
           <Choice
             name={`size-${place.kind}`}
-            legend="Size"
+            legend={t`Size`}
             value={chosen ? sizeId(chosen) : undefined}
             onChange={onSize}
             options={sizes.map((s) => ({
@@ -49,18 +51,20 @@ export default function PlaceTerms({ place, places, size, onSize, fallback, onFa
           <SizeCommands sizes={sizes} />
           {place.idle_minutes > 0 && place.pause_free && (
             <p className="mt-1 text-meta text-fg3">
-              Falls asleep after {minutes(place.idle_minutes)} without use. It costs nothing while asleep.
+              <Trans>
+                Falls asleep after {minutes(place.idle_minutes)} without use. It costs nothing while asleep.
+              </Trans>
             </p>
           )}
         </div>
       )}
       {onFallback && place.own_disk && place.fallback && (
         <Check
-          label={`If ${place.name} is not available, start on this server instead`}
+          label={t`If ${place.name} is not available, start on this server instead`}
           hint={
             local
-              ? `In ${local.name}. ${fallbackChanges(place, local).join(" ")} You are notified when this happens.`
-              : "No place on this server is available now, so this would fail as well."
+              ? t`In ${local.name}. ${fallbackChanges(place, local).join(" ")} You are notified when this happens.`
+              : t`No place on this server is available now, so this would fail as well.`
           }
           checked={Boolean(fallback) && local !== undefined}
           disabled={!local}
@@ -77,10 +81,16 @@ export function SizeLabel({ size: s }: { size: Size }) {
       <span className="tabular-nums">{sizeName(s)}</span>
       {s.price_nano_per_hour > 0 && (
         <span className="text-meta text-fg2 tabular-nums">
-          {hourly(s.price_nano_per_hour)} an hour, {usd(s.price_nano_per_hour * 24)} a day
+          <Trans>
+            {hourly(s.price_nano_per_hour)} an hour, {usd(s.price_nano_per_hour * 24)} a day
+          </Trans>
         </span>
       )}
-      {s.default && <span className="text-meta text-fg3">default</span>}
+      {s.default && (
+        <span className="text-meta text-fg3">
+          <Trans>default</Trans>
+        </span>
+      )}
     </>
   );
 }
@@ -94,7 +104,7 @@ function sizeHint(s: Size): string | undefined {
 
 /** The cure without the command that stands below, ready to be copied. */
 function plainHint(s: Size): string {
-  return commandIn(s.hint) ? "An operator can build it with the command below" : s.hint;
+  return commandIn(s.hint) ? t`An operator can build it with the command below` : s.hint;
 }
 
 /** The commands that make sizes available, to copy. */
@@ -104,13 +114,13 @@ export function SizeCommands({ sizes }: { sizes: readonly Size[] }) {
   return (
     <details className="mt-1">
       <summary className="w-fit cursor-pointer text-meta text-accent">
-        {missing.length === 1 ? "Command for the missing size" : "Commands for the missing sizes"}
+        {missing.length === 1 ? t`Command for the missing size` : t`Commands for the missing sizes`}
       </summary>
       <ul className="mt-1 flex flex-col gap-1">
         {missing.map((s) => (
           <li key={sizeId(s)}>
             <span className="text-meta text-fg3">{sizeName(s)}</span>
-            <CopyLine text={commandIn(s.hint)} label={`the command for ${sizeName(s)}`} />
+            <CopyLine text={commandIn(s.hint)} label={t`the command for ${sizeName(s)}`} />
           </li>
         ))}
       </ul>

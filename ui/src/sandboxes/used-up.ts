@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { MyQuota } from "@/costs/api";
 import { isCode, type Refusal, TITLES } from "@/costs/refusal";
 import type { Place, Size } from "./remote";
@@ -7,16 +8,16 @@ export const HOUR = 3_600_000;
 /** Why a start would be refused now by what is used already; undefined while it would not. */
 export function usedUp(place: Place, mine: MyQuota | undefined): Size["refused"] {
   if (place.budget_left_nano !== null && place.budget_left_nano <= 0)
-    return { code: "budget_exceeded", reason: "This month's budget is spent", hint: "" };
+    return { code: "budget_exceeded", reason: t`This month's budget is spent`, hint: "" };
   if (!mine) return undefined;
   const { hours_month: hours, concurrent } = mine.effective;
   if (hours !== null && mine.used.hours_ms + mine.used.reserved_ms >= hours * HOUR)
-    return { code: "quota_exceeded", reason: "Your hours for this month are used up", hint: "" };
+    return { code: "quota_exceeded", reason: t`Your hours for this month are used up`, hint: "" };
   if (concurrent !== null && mine.used.running >= concurrent)
     return {
       code: "concurrency_limit",
-      reason: "You have reached your limit of running sandboxes",
-      hint: "Pause one to start this one",
+      reason: t`You have reached your limit of running sandboxes`,
+      hint: t`Pause one to start this one`,
     };
   return undefined;
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 import { executorsQuery } from "@/api/queries";
@@ -11,14 +13,14 @@ import { placeBody, placeId } from "./which";
 type Decision = Schemas["PlaceDecision"];
 
 const RULES: Record<Schemas["PlaceStep"]["rule"], string> = {
-  named: "This workspace",
-  machine: "Your machine",
-  person: "You",
-  project: "The project",
-  team: "The team",
-  instance: "This server",
-  auto: "Automatic",
-  region: "Region",
+  named: t`This workspace`,
+  machine: t`Your machine`,
+  person: t`You`,
+  project: t`The project`,
+  team: t`The team`,
+  instance: t`This server`,
+  auto: t`Automatic`,
+  region: t`Region`,
 };
 
 /** Why a workspace lives where it does, as it was decided when it was made. */
@@ -28,12 +30,21 @@ export function WhyHere({ workspaceId }: { workspaceId: string }) {
     queryKey: ["workspace", workspaceId, "why-here"],
     queryFn: () => data(api.GET("/workspaces/{id}/place-choice", { params: { path: { id: workspaceId } } })),
   });
-  if (why.isPending) return <Skeleton rows={3} label="Loading why it is here" />;
-  if (!why.data) return <Failure what="Why it is here could not be loaded." error={why.error} />;
-  if (why.data.steps.length === 0) return <p className="text-fg3">This was not recorded when it was made.</p>;
+  if (why.isPending) return <Skeleton rows={3} label={t`Loading why it is here`} />;
+  if (!why.data) return <Failure what={t`Why it is here could not be loaded.`} error={why.error} />;
+  if (why.data.steps.length === 0)
+    return (
+      <p className="text-fg3">
+        <Trans>This was not recorded when it was made.</Trans>
+      </p>
+    );
   return (
     <>
-      {why.data.decided_at && <p className="mb-1 text-meta text-fg3">Decided {ago(why.data.decided_at, now)}.</p>}
+      {why.data.decided_at && (
+        <p className="mb-1 text-meta text-fg3">
+          <Trans>Decided {ago(why.data.decided_at, now)}.</Trans>
+        </p>
+      )}
       <Steps of={why.data} />
     </>
   );
@@ -64,8 +75,8 @@ export function WhyNew({ projectId, place, mine }: NewProps) {
         }),
       ),
   });
-  if (why.isPending) return <Skeleton rows={3} label="Loading why" />;
-  if (!why.data) return <Failure what="Why could not be loaded." error={why.error} />;
+  if (why.isPending) return <Skeleton rows={3} label={t`Loading why`} />;
+  if (!why.data) return <Failure what={t`Why could not be loaded.`} error={why.error} />;
   return <Steps of={why.data} />;
 }
 
@@ -83,7 +94,11 @@ function Steps({ of: d }: { of: Decision }) {
               {s.words}
               {s.executor && <span className="ml-1">{nameOf(s.executor)}.</span>}
             </span>
-            {s.decided && <span className="text-meta text-accent">Decided</span>}
+            {s.decided && (
+              <span className="text-meta text-accent">
+                <Trans>Decided</Trans>
+              </span>
+            )}
           </li>
         ))}
       </ol>

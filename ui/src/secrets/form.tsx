@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { api, data } from "@/api/client";
 import { SettingsForm } from "@/kit/settings/form";
 import type { Codec, Entry, Typed } from "@/kit/settings/schema";
@@ -27,7 +28,7 @@ export function SecretForm({ owner, secret, onSaved, onCancel }: Props) {
   const refresh = useRefreshSecrets();
   return (
     <SettingsForm<Values, unknown>
-      label={secret ? `Change ${secret.name}` : "New secret"}
+      label={secret ? t`Change ${secret.name}` : t`New secret`}
       className="gap-3 rounded-md bg-bg2 p-3"
       create={!secret}
       loaded={{
@@ -45,7 +46,7 @@ export function SecretForm({ owner, secret, onSaved, onCancel }: Props) {
         await refresh();
         onSaved();
       }}
-      button={secret ? "Save" : "Add"}
+      button={secret ? t`Save` : t`Add`}
       cancel={onCancel}
     />
   );
@@ -84,14 +85,14 @@ function fieldsOf(owner: Owner, secret: Secret | undefined, typed: Typed<Values>
     hint:
       secret &&
       (moved
-        ? "Enter the secret again, because the host changed."
-        : "Leave empty to keep the current value. Running sessions use their value until they end."),
+        ? t`Enter the secret again, because the host changed.`
+        : t`Leave empty to keep the current value. Running sessions use their value until they end.`),
     mono: true,
   } as const;
   const required = !secret || moved;
   const hidden: Entry<Values> = {
     ...value,
-    label: kind === "git" ? "Token" : "Value",
+    label: kind === "git" ? t`Token` : t`Value`,
     type: "text",
     // Environment variable or a token loses the spaces and line ends around it, which nobody means.
     codec: { format: (v: string) => v, parse: (text: string) => text.trim(), message: "" },
@@ -105,10 +106,10 @@ function fieldsOf(owner: Owner, secret: Secret | undefined, typed: Typed<Values>
       fields: [
         {
           name: "name",
-          label: "Name",
+          label: t`Name`,
           type: "text",
           mono: kind === "env",
-          placeholder: kind === "env" ? "NPM_TOKEN" : kind === "file" ? "Settings" : "GitHub",
+          placeholder: kind === "env" ? "NPM_TOKEN" : kind === "file" ? t`Settings` : "GitHub",
           errors: ["kind"],
           input: { required: kind === "env", maxLength: 100, autoComplete: "off", spellCheck: false },
         },
@@ -116,20 +117,20 @@ function fieldsOf(owner: Owner, secret: Secret | undefined, typed: Typed<Values>
           ? [
               {
                 ...target,
-                label: "Path",
+                label: t`Path`,
                 placeholder: personal ? "~/.npmrc" : ".env",
                 hint: personal
-                  ? "Relative to the home directory of your sessions (~/)."
-                  : "Relative to the worktree, or to the home directory (~/).",
+                  ? t`Relative to the home directory of your sessions (~/).`
+                  : t`Relative to the worktree, or to the home directory (~/).`,
               },
             ]
           : []),
-        ...(kind === "git" ? [{ ...target, label: "Host", placeholder: "github.com" }, USER_NAME] : []),
+        ...(kind === "git" ? [{ ...target, label: t`Host`, placeholder: "github.com" }, USER_NAME] : []),
         ...(kind === "file" ? [] : [hidden]),
       ],
     },
     ...(kind === "file"
-      ? [{ ...value, label: "Content", type: "area", rows: 6, codec: AS_PASTED, input: { required } } as const]
+      ? [{ ...value, label: t`Content`, type: "area", rows: 6, codec: AS_PASTED, input: { required } } as const]
       : []),
     ...(kind === "git" && owner.scope === "project" ? [IN_SANDBOX] : []),
     ...(kind === "git" ? [] : [AGENTS]),
@@ -138,17 +139,17 @@ function fieldsOf(owner: Owner, secret: Secret | undefined, typed: Typed<Values>
 
 const kindField = (personal: boolean): Entry<Values> => ({
   name: "kind",
-  label: "Type",
+  label: t`Type`,
   type: "radio",
   options: [
-    { value: "env", label: "Environment variable", hint: "Set in the environment of sessions and commands." },
-    { value: "file", label: "File", hint: "Present while a session runs. Git never sees it." },
+    { value: "env", label: t`Environment variable`, hint: t`Set in the environment of sessions and commands.` },
+    { value: "file", label: t`File`, hint: t`Present while a session runs. Git never sees it.` },
     {
       value: "git",
-      label: "Git credential",
+      label: t`Git credential`,
       hint: personal
-        ? "Used to push and open pull requests on one host. It is never sent to another host."
-        : "Used by the server to fetch from one host. It is never sent to another host.",
+        ? t`Used to push and open pull requests on one host. It is never sent to another host.`
+        : t`Used by the server to fetch from one host. It is never sent to another host.`,
     },
   ],
 });
@@ -158,25 +159,25 @@ const AS_PASTED: Codec<string> = { format: (v) => v, parse: (text) => text, mess
 
 const USER_NAME: Entry<Values> = {
   name: "username",
-  label: "User name",
+  label: t`User name`,
   type: "text",
   mono: true,
-  hint: "Leave empty if the host needs only a token.",
+  hint: t`Leave empty if the host needs only a token.`,
   input: { maxLength: 255, autoComplete: "off" },
 };
 
 const IN_SANDBOX: Entry<Values> = {
   name: "in_sandbox",
-  label: "Also give it to sandboxes of this project",
+  label: t`Also give it to sandboxes of this project`,
   type: "boolean",
-  hint: "Agents can then fetch and push with it, and anyone who can type in their sessions could read it.",
+  hint: t`Agents can then fetch and push with it, and anyone who can type in their sessions could read it.`,
 };
 
 const AGENTS: Entry<Values> = {
   name: "agents",
-  label: "Only for",
+  label: t`Only for`,
   type: "text",
   mono: true,
-  placeholder: "All sessions and commands",
-  hint: "Agent names separated by commas, such as claude-code, setup. Use commands for commands run through the API.",
+  placeholder: t`All sessions and commands`,
+  hint: t`Agent names separated by commas, such as claude-code, setup. Use commands for commands run through the API.`,
 };

@@ -1,6 +1,7 @@
+import { t } from "@lingui/core/macro";
 import type { Kind, Secret } from "./queries";
 
-export const KINDS: Record<Kind, string> = { env: "Variable", file: "File", git: "Git credential" };
+export const KINDS: Record<Kind, string> = { env: t`Variable`, file: t`File`, git: t`Git credential` };
 
 /** What a secret is, in one line. */
 export function about(s: Pick<Secret, "kind" | "target" | "username" | "in_sandbox" | "agents" | "last_four">): string {
@@ -8,10 +9,10 @@ export function about(s: Pick<Secret, "kind" | "target" | "username" | "in_sandb
   if (s.kind === "file") words.push(s.target);
   if (s.kind === "git") {
     words.push(s.username ? `${s.username} at ${s.target}` : s.target);
-    words.push(s.in_sandbox ? "also in sandboxes" : "used only by the server");
+    words.push(s.in_sandbox ? t`also in sandboxes` : t`used only by the server`);
   }
-  if (s.agents.length > 0) words.push(`only for ${s.agents.join(", ")}`);
-  if (s.last_four) words.push(`ends in ${s.last_four}`);
+  if (s.agents.length > 0) words.push(t`only for ${s.agents.join(", ")}`);
+  if (s.last_four) words.push(t`ends in ${s.last_four}`);
   return words.join(" · ");
 }
 

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { api, data } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { toast, toastError } from "@/state/toasts";
@@ -9,9 +10,9 @@ export function offerToAllow(error: unknown): void {
   if (typeof program !== "string" || typeof project !== "string") return;
   toast({
     kind: "note",
-    title: `${program} is not allowed on the server`,
-    text: "Allow it for this project, then start the session again.",
-    actions: [{ label: `Allow ${program}`, run: () => void allow(project, program) }],
+    title: t`${program} is not allowed on the server`,
+    text: t`Allow it for this project, then start the session again.`,
+    actions: [{ label: t`Allow ${program}`, run: () => void allow(project, program) }],
   });
 }
 
@@ -21,8 +22,8 @@ async function allow(id: string, program: string): Promise<void> {
     const project = await data(api.GET("/projects/{id}", { params }));
     const allowed = new Set([...project.allowed_commands, program]);
     await data(api.PATCH("/projects/{id}", { params, body: { allowed_commands: [...allowed] } }));
-    toast({ kind: "good", title: `${program} is allowed in ${project.name}` });
+    toast({ kind: "good", title: t`${program} is allowed in ${project.name}` });
   } catch (problem) {
-    toastError(`${program} was not allowed`, problem, () => void allow(id, program));
+    toastError(t`${program} was not allowed`, problem, () => void allow(id, program));
   }
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
@@ -40,7 +42,7 @@ export default function AnswerMode({ session: s }: { session: Session }) {
         </p>
         <Link to="." search={(x) => ({ ...x, live: true })} className={buttonClass("plain", "pointer-coarse:h-11")}>
           <Icon name="terminal" size={14} />
-          Live terminal
+          <Trans>Live terminal</Trans>
         </Link>
       </div>
       <LastLines lines={lines} query={screen} agent={s.agent_name} />
@@ -84,11 +86,11 @@ function LastLines({ lines, query, agent }: LinesProps) {
     const el = box.current;
     if (el && atEnd.current) el.scrollTop = el.scrollHeight;
   }, [text]);
-  if (query.isPending) return <Skeleton label="Loading the screen" />;
+  if (query.isPending) return <Skeleton label={t`Loading the screen`} />;
   if (query.isError && lines.length === 0)
     return (
       <div className="min-h-0 flex-1 overflow-y-auto p-3">
-        <Failure what="The screen could not be loaded." error={query.error} retry={() => void query.refetch()} />
+        <Failure what={t`The screen could not be loaded.`} error={query.error} retry={() => void query.refetch()} />
       </div>
     );
   return (
@@ -97,14 +99,18 @@ function LastLines({ lines, query, agent }: LinesProps) {
       // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
       tabIndex={0}
       role="region"
-      aria-label={`Last lines of ${agent}`}
+      aria-label={t`Last lines of ${agent}`}
       onScroll={(e) => {
         const el = e.currentTarget;
         atEnd.current = el.scrollHeight - el.scrollTop - el.clientHeight < 24;
       }}
       className="min-h-0 flex-1 overflow-y-auto bg-bg0 px-3 py-2 text-code leading-[18px] -outline-offset-2 break-words whitespace-pre-wrap"
     >
-      {text || <span className="text-fg3">The screen is empty.</span>}
+      {text || (
+        <span className="text-fg3">
+          <Trans>The screen is empty.</Trans>
+        </span>
+      )}
     </pre>
   );
 }

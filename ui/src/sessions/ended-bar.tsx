@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { COMMAND, SETUP } from "@/agents/built-in";
@@ -42,7 +44,7 @@ export function EndedBar({ session, exit }: { session: Session; exit: Exit | und
     onError: (error) =>
       // The place's message is shown above the terminal.
       noteProblem(s.workspace_id, error) ||
-      toastError(`${s.agent_name} did not start again`, error, () => resume.mutate()),
+      toastError(t`${s.agent_name} did not start again`, error, () => resume.mutate()),
   });
   const afresh = isShell(s) || s.agent === COMMAND;
   return (
@@ -56,11 +58,11 @@ export function EndedBar({ session, exit }: { session: Session; exit: Exit | und
         search={(x) => ({ ...x, tab: "history", session: s.id, at: 0 })}
         className="text-accent hover:underline"
       >
-        Replay
+        <Trans>Replay</Trans>
       </Link>
       {s.can_resume && s.agent !== SETUP && team.can("terminal.type") && (
-        <Button busy={resume.isPending && (afresh ? "Starting" : "Resuming")} onClick={() => resume.mutate()}>
-          {afresh ? "Start again" : "Resume"}
+        <Button busy={resume.isPending && (afresh ? t`Starting` : t`Resuming`)} onClick={() => resume.mutate()}>
+          {afresh ? t`Start again` : t`Resume`}
         </Button>
       )}
     </div>

@@ -1,22 +1,23 @@
+import { t } from "@lingui/core/macro";
 import type { Session } from "@/api/client";
 
 export type Evidence = Session["evidence"][number];
 
 const SOURCES: Record<Evidence["source"], string> = {
-  hook: "The agent's hooks",
-  transcript: "Its conversation",
-  notification: "A notification",
-  title: "The terminal's title",
-  report: "Its terminal progress report",
-  bytes: "Its output",
-  screen: "The screen",
-  process: "Its processes",
-  person: "A user",
+  hook: t`The agent's hooks`,
+  transcript: t`Its conversation`,
+  notification: t`A notification`,
+  title: t`The terminal's title`,
+  report: t`Its terminal progress report`,
+  bytes: t`Its output`,
+  screen: t`The screen`,
+  process: t`Its processes`,
+  person: t`A user`,
 };
 
 const SAYS: Record<Evidence["says"], string> = {
   working: "working",
-  waiting: "needs you",
+  waiting: t`needs you`,
   idle: "idle",
   failed: "failed",
 };
@@ -37,7 +38,7 @@ export function since(at: number, now: number): string {
 
 const aged = (at: number, now: number): string => {
   const text = since(at, now);
-  return text === "now" ? "just now" : `${text} ago`;
+  return text === "now" ? t`just now` : `${text} ago`;
 };
 
 /** Current evidence before outdated, newest first. */
@@ -49,8 +50,8 @@ export function ordered(list: readonly Evidence[]): Evidence[] {
 export function basis(s: Session, now: number): string {
   const why = s.evidence.find((e) => e.source === s.state_source);
   if (s.attention?.reason === "stuck")
-    return `Nothing has moved for ${since(s.attention.at, now)}: no output, no CPU use.`;
-  if (!why) return s.state === "starting" ? "No signals yet." : "No output.";
+    return t`Nothing has moved for ${since(s.attention.at, now)}: no output, no CPU use.`;
+  if (!why) return s.state === "starting" ? t`No signals yet.` : t`No output.`;
   const later = s.evidence.some((e) => e !== why && e.at > why.at + 1000);
-  return `${sourceOf(why)} reported it ${aged(why.at, now)}${later ? "" : "; no signal since"}.`;
+  return t`${sourceOf(why)} reported it ${aged(why.at, now)}${later ? "" : t`; no signal since`}.`;
 }

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Attached } from "@/agents/attachments";
 import { api, data } from "@/api/client";
 import { ApiError } from "@/api/problem";
@@ -19,7 +20,7 @@ export async function sayFirst(session: string, text: string, files: readonly At
     return true;
   } catch (error) {
     keepUnsent(session, text);
-    toastError("The prompt was not sent", error);
+    toastError(t`The prompt was not sent`, error);
     return false;
   }
 }

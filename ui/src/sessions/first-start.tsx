@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import type { Workspace } from "@/api/client";
 import { tell } from "@/api/problem";
 import { useNow } from "@/format/now";
@@ -20,7 +22,7 @@ export default function FirstStart({ workspace: w }: { workspace: Workspace }) {
     <section aria-labelledby="first-start" className="h-full overflow-y-auto p-4 md:p-6">
       <div className="max-w-2xl">
         <h2 id="first-start" className="text-title font-semibold">
-          {failed ? `${start.name} did not start` : `Starting ${start.name}`}
+          {failed ? t`${start.name} did not start` : t`Starting ${start.name}`}
         </h2>
         {failed && (
           <p role="alert" className="mt-0.5 break-words text-fg2">
@@ -34,7 +36,7 @@ export default function FirstStart({ workspace: w }: { workspace: Workspace }) {
           <StepRow
             step={{
               name: "session",
-              title: `Start ${start.name}`,
+              title: t`Start ${start.name}`,
               state: failed ? "failed" : "running",
               detail: "",
               started_at: failed ? null : (since ?? now),
@@ -46,9 +48,11 @@ export default function FirstStart({ workspace: w }: { workspace: Workspace }) {
         {failed && (
           <div className="mt-4 flex flex-wrap gap-2">
             <Button look="primary" onClick={() => addPendingStart({ ...start, at: Date.now() })}>
-              Try again
+              <Trans>Try again</Trans>
             </Button>
-            <Button onClick={() => dropFirstStart(w.id)}>Start another session</Button>
+            <Button onClick={() => dropFirstStart(w.id)}>
+              <Trans>Start another session</Trans>
+            </Button>
           </div>
         )}
       </div>

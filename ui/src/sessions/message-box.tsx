@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Suspense, useRef, useState } from "react";
@@ -59,7 +61,7 @@ export default function MessageBox({ session: s, ended, may }: Props) {
     onSuccess: async (p) => {
       void client.invalidateQueries({ queryKey: keys.prompts(s.workspace_id, p.session_id) });
       wakeFor(client, s.workspace_id);
-      setTold(resumes ? `${s.agent_name} is resumed` : "Queued");
+      setTold(resumes ? t`${s.agent_name} is resumed` : t`Queued`);
       if (p.session_id !== s.id) {
         await client.invalidateQueries({ queryKey: keys.sessions(s.workspace_id) });
         await navigate({ search: (x) => ({ ...x, session: p.session_id }) });
@@ -67,25 +69,25 @@ export default function MessageBox({ session: s, ended, may }: Props) {
     },
     onError: (error, sent) => {
       setText((now) => (now.trim() ? `${sent}\n\n${now}` : sent)); // nothing written is lost
-      toastError("The message was not queued", error);
+      toastError(t`The message was not queued`, error);
     },
   });
   const interrupt = useMutation({
     mutationFn: () => data(api.POST("/sessions/{id}/interrupt", { params: { path: { id: s.id } }, body: {} })),
     onSuccess: (r) => {
       void client.invalidateQueries({ queryKey: keys.prompts(s.workspace_id, s.id) });
-      const waits = r.held > 0 ? " Queued messages wait until you continue the queue." : "";
+      const waits = r.held > 0 ? t` Queued messages wait until you continue the queue.` : "";
       if (r.outcome === "not_working")
-        toast({ title: `${s.agent_name} is not working`, text: "There is nothing to interrupt." });
+        toast({ title: t`${s.agent_name} is not working`, text: t`There is nothing to interrupt.` });
       else if (r.outcome === "still_working")
         toast({
           kind: "bad",
-          title: `${s.agent_name} is still running`,
-          text: `Sent ${r.keys}.${waits} Use Stop to end it.`,
+          title: t`${s.agent_name} is still running`,
+          text: t`Sent ${r.keys}.${waits} Use Stop to end it.`,
         });
-      else toast({ kind: "good", title: `${s.agent_name} was interrupted`, text: `Sent ${r.keys}.${waits}` });
+      else toast({ kind: "good", title: t`${s.agent_name} was interrupted`, text: t`Sent ${r.keys}.${waits}` });
     },
-    onError: (error) => toastError(`${s.agent_name} was not interrupted`, error),
+    onError: (error) => toastError(t`${s.agent_name} was not interrupted`, error),
   });
   const go = () => {
     if (text.trim() && (!ended || (resumes && !send.isPending))) send.mutate(text);
@@ -94,7 +96,7 @@ export default function MessageBox({ session: s, ended, may }: Props) {
   useAction("prompt.writeFromTerminal", () => box.current?.focus(), may);
   useAction("session.interrupt", () => interrupt.mutate(), may && !ended);
 
-  const label = `Message to ${s.agent_name}`;
+  const label = t`Message to ${s.agent_name}`;
   const empty = words === undefined;
   if (!may && empty) return null;
   return (
@@ -127,7 +129,7 @@ export default function MessageBox({ session: s, ended, may }: Props) {
                 ref={box}
                 aria-label={label}
                 placeholder={
-                  ended ? (resumes ? `Resume ${s.agent_name} with a message…` : "The session has ended") : `${label}…`
+                  ended ? (resumes ? t`Resume ${s.agent_name} with a message…` : t`The session has ended`) : `${label}…`
                 }
                 disabled={ended && !resumes}
                 value={text}
@@ -146,24 +148,24 @@ export default function MessageBox({ session: s, ended, may }: Props) {
                 type="submit"
                 look="primary"
                 disabled={!text.trim() || (ended && !resumes)}
-                busy={resumes && send.isPending && "Resuming"}
+                busy={resumes && send.isPending && t`Resuming`}
                 title={ended ? "Resume and send (Ctrl+Enter)" : "Sent when the agent is idle (Ctrl+Enter)"}
               >
-                {resumes ? "Resume and send" : s.state === "idle" && empty ? "Send" : "Queue"}
+                {resumes ? t`Resume and send` : s.state === "idle" && empty ? t`Send` : t`Queue`}
               </Button>
               {!ended && (
                 <Button
-                  busy={interrupt.isPending && "Interrupting"}
+                  busy={interrupt.isPending && t`Interrupting`}
                   onClick={() => interrupt.mutate()}
-                  title="Interrupt the current work. The session continues"
+                  title={t`Interrupt the current work. The session continues`}
                   className="max-md:hidden"
                 >
-                  Interrupt
+                  <Trans>Interrupt</Trans>
                 </Button>
               )}
               <Menu
                 trigger={
-                  <IconButton label={`More actions for ${s.agent_name}`}>
+                  <IconButton label={t`More actions for ${s.agent_name}`}>
                     <Icon name="more" />
                   </IconButton>
                 }
@@ -171,16 +173,18 @@ export default function MessageBox({ session: s, ended, may }: Props) {
                 {!ended && (
                   <>
                     <MenuItem onSelect={() => interrupt.mutate()} keys="mod+e i">
-                      Interrupt
+                      <Trans>Interrupt</Trans>
                     </MenuItem>
                     <MenuItem onSelect={() => stop.mutate(s)} keys="mod+e s">
-                      Stop
+                      <Trans>Stop</Trans>
                     </MenuItem>
                     <MenuLine />
                   </>
                 )}
                 {s.agent !== COMMAND && (
-                  <MenuItem onSelect={() => setAgain(true)}>Restart with another agent…</MenuItem>
+                  <MenuItem onSelect={() => setAgain(true)}>
+                    <Trans>Restart with another agent…</Trans>
+                  </MenuItem>
                 )}
               </Menu>
             </>

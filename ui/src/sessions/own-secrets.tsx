@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, data, type Workspace } from "@/api/client";
 import { ownSecretsQuery } from "@/api/queries";
@@ -20,28 +22,28 @@ export function OwnSecretsItem({ workspace: w }: { workspace: Workspace }) {
       toast({
         kind: "good",
         title: now.agreed
-          ? `Your sessions in ${w.key} get your own secrets`
-          : `${w.key} no longer gets your own secrets`,
+          ? t`Your sessions in ${w.key} get your own secrets`
+          : t`${w.key} no longer gets your own secrets`,
         text: now.agreed
-          ? "This applies to sessions you start from now on."
-          : "Others can type here again after the sessions with your secrets have ended.",
+          ? t`This applies to sessions you start from now on.`
+          : t`Others can type here again after the sessions with your secrets have ended.`,
       });
     },
-    onError: (error) => toastError("The setting for your own secrets was not changed", error),
+    onError: (error) => toastError(t`The setting for your own secrets was not changed`, error),
   });
   if (!may || !own?.others || (own.count === 0 && !own.agreed)) return null;
   const agree = async () => {
     const yes = await confirm({
-      title: `Use your own secrets in ${w.key}?`,
-      body: `Sessions you start here get your ${own.count === 1 ? "own secret" : `${own.count} own secrets`}. Everyone who works in this workspace could then read ${own.count === 1 ? "it" : "them"}. You can turn this off at any time, but you cannot undo what others have already read.`,
-      action: "Use secrets",
+      title: t`Use your own secrets in ${w.key}?`,
+      body: t`Sessions you start here get your ${own.count === 1 ? t`own secret` : t`${own.count} own secrets`}. Everyone who works in this workspace could then read ${own.count === 1 ? t`it` : t`them`}. You can turn this off at any time, but you cannot undo what others have already read.`,
+      action: t`Use secrets`,
       danger: true,
     });
     if (yes) set.mutate(true);
   };
   return (
     <MenuItem onSelect={() => (own.agreed ? set.mutate(false) : void agree())}>
-      {own.agreed ? "Stop using my own secrets here" : "Use my own secrets here…"}
+      {own.agreed ? t`Stop using my own secrets here` : t`Use my own secrets here…`}
     </MenuItem>
   );
 }
@@ -53,8 +55,10 @@ export function OwnSecretsNote({ workspace: w }: { workspace: Workspace }) {
   if (!own || own.given || own.count === 0) return null;
   return (
     <p className="text-code text-fg3">
-      Sessions here do not get your {own.count === 1 ? "own secret" : `${own.count} own secrets`}: others who work in
-      this workspace could read {own.count === 1 ? "it" : "them"}. You can change this in the workspace's menu.
+      <Trans>
+        Sessions here do not get your {own.count === 1 ? t`own secret` : t`${own.count} own secrets`}: others who work
+        in this workspace could read {own.count === 1 ? t`it` : t`them`}. You can change this in the workspace's menu.
+      </Trans>
     </p>
   );
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { useNow } from "@/format/now";
@@ -26,7 +28,10 @@ function Away({ machine: m, handle }: { machine: NonNullable<RemoteSandbox["mach
   return (
     <p role="status" className="border-t border-hairline bg-bg2 px-4 py-1.5 text-fg2">
       <span aria-hidden>○ </span>
-      {offlineWords({ name: m.name, since: m.offline_since ?? null, reason: "" }, now)}. What you type now is not sent.
+      <Trans>
+        {offlineWords({ name: m.name, since: m.offline_since ?? null, reason: "" }, now)}. What you type now is not
+        sent.
+      </Trans>
     </p>
   );
 }
@@ -54,11 +59,11 @@ function Still({
     <div className="flex min-h-9 flex-wrap items-center gap-x-3 gap-y-1 border-t border-hairline bg-bg2 px-4 py-1">
       <p role="status" className="min-w-0 flex-1 basis-60 text-fg2">
         <span aria-hidden>❚❚ </span>
-        {isPending ? "Waking. What you type now is not sent." : stillWords(s, now)}
+        {isPending ? t`Waking. What you type now is not sent.` : stillWords(s, now)}
       </p>
       {may && (
-        <Button busy={isPending && "Waking"} onClick={() => mutate()}>
-          Wake
+        <Button busy={isPending && t`Waking`} onClick={() => mutate()}>
+          <Trans>Wake</Trans>
         </Button>
       )}
     </div>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useEffect, useRef, useState } from "react";
 import { Faces } from "@/kit/faces";
 import { useMe } from "@/state/team";
@@ -19,7 +21,7 @@ export function Presence({ view, now }: { view: TerminalView; now: number }) {
       {view.viewerCount > 1 && (
         <span className="flex items-center gap-1.5">
           <Faces
-            label="Here"
+            label={t`Here`}
             people={all.map((p) => ({
               userId: p.userId,
               name: p.name,
@@ -29,12 +31,16 @@ export function Presence({ view, now }: { view: TerminalView; now: number }) {
           />
           <span aria-hidden>
             {all.length > 1
-              ? `${view.viewerCount > 50 ? view.viewerCount : all.length} here`
-              : `${view.viewerCount} screens`}
+              ? t`${view.viewerCount > 50 ? view.viewerCount : all.length} here`
+              : t`${view.viewerCount} screens`}
           </span>
         </span>
       )}
-      {typing && typing.userId !== me && <span className="text-fg3">{typing.name} is typing</span>}
+      {typing && typing.userId !== me && (
+        <span className="text-fg3">
+          <Trans>{typing.name} is typing</Trans>
+        </span>
+      )}
       <span className="sr-only" aria-live="polite">
         {said}
       </span>
@@ -89,10 +95,10 @@ export function KeyboardLine({
       <button
         type="button"
         className={linkClass}
-        title="Only you can type until you release it"
+        title={t`Only you can type until you release it`}
         onClick={() => wish({ do: "hold" })}
       >
-        Take exclusive control
+        <Trans>Take exclusive control</Trans>
       </button>
     );
   }
@@ -110,18 +116,22 @@ export function KeyboardLine({
 function Mine({ keyboard, wish }: { keyboard: Keyboard; wish: (w: KeyboardWish) => void }) {
   return (
     <>
-      <span className="text-fg">You have exclusive control</span>
+      <span className="text-fg">
+        <Trans>You have exclusive control</Trans>
+      </span>
       <button type="button" className={linkClass} onClick={() => wish({ do: "release" })}>
-        Release
+        <Trans>Release</Trans>
       </button>
       {keyboard.asking.map((a) => (
         <span key={a.userId} className="flex items-center gap-x-2">
-          <span className="text-needs">◆ {a.name} asks for it</span>
+          <span className="text-needs">
+            <Trans>◆ {a.name} asks for it</Trans>
+          </span>
           <button type="button" className={linkClass} onClick={() => wish({ do: "give", to: a.userId })}>
-            Hand over
+            <Trans>Hand over</Trans>
           </button>
           <button type="button" className={linkClass} onClick={() => wish({ do: "decline", to: a.userId })}>
-            Not now
+            <Trans>Not now</Trans>
           </button>
         </span>
       ))}
@@ -141,23 +151,27 @@ function Theirs({ keyboard, view, writer, wish, me }: TheirsProps) {
   const asked = keyboard.asking.some((a) => a.userId === me);
   return (
     <>
-      <span className="text-fg">{keyboard.name} has exclusive control</span>
+      <span className="text-fg">
+        <Trans>{keyboard.name} has exclusive control</Trans>
+      </span>
       {writer && !asked && (
         <button type="button" className={linkClass} onClick={() => wish({ do: "ask" })}>
-          Request control
+          <Trans>Request control</Trans>
         </button>
       )}
       {writer && asked && (
         <>
-          <span className="text-fg3">Asked</span>
+          <span className="text-fg3">
+            <Trans>Asked</Trans>
+          </span>
           <button type="button" className={linkClass} onClick={() => wish({ do: "unask" })}>
-            Cancel request
+            <Trans>Cancel request</Trans>
           </button>
         </>
       )}
       {view.mayTake && (
         <button type="button" className={linkClass} onClick={() => wish({ do: "hold" })}>
-          Take control
+          <Trans>Take control</Trans>
         </button>
       )}
     </>

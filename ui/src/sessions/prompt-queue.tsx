@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { type KeyboardEvent, useRef, useState } from "react";
 import { Button, IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
@@ -28,7 +30,7 @@ export function PromptQueue({ workspaceId, sessionId, open, may, ended }: Props)
 
   const place = (p: Prompt, position: number) => {
     edit.mutate({ id: p.id, position });
-    setTold(`Moved to position ${position + 1} of ${queued.length}`);
+    setTold(t`Moved to position ${position + 1} of ${queued.length}`);
   };
   const move = (p: Prompt, by: number) => {
     const to = movedTo(open, p.id, by);
@@ -50,18 +52,18 @@ export function PromptQueue({ workspaceId, sessionId, open, may, ended }: Props)
     <div className="min-h-0 overflow-y-auto border-b border-hairline">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1 px-3 pt-1.5 text-meta text-fg2">
         <span role="status" className="min-w-0 flex-1 break-words">
-          {first ? `Waits: ${first.waits || "is about to be sent"}` : "The queue is empty."}
+          {first ? t`Waits: ${first.waits || t`is about to be sent`}` : t`The queue is empty.`}
         </span>
         {held && may && (
           <Button onClick={() => edit.mutate({ id: first.id, release: true })} className="h-6!">
-            Continue queue
+            <Trans>Continue queue</Trans>
           </Button>
         )}
         <span aria-live="polite" className="sr-only">
           {told}
         </span>
       </div>
-      <ol ref={list} aria-label="Queued prompts" className="px-1.5 pb-1.5">
+      <ol ref={list} aria-label={t`Queued prompts`} className="px-1.5 pb-1.5">
         {open.map((p) => {
           const at = queued.indexOf(p);
           return (
@@ -93,7 +95,13 @@ export function PromptQueue({ workspaceId, sessionId, open, may, ended }: Props)
                 <div className="flex items-start gap-x-2 max-md:flex-wrap">
                   <span className="mt-0.5 flex w-16 shrink-0 items-center gap-1.5 text-meta text-fg3">
                     <Shape kind={p.state === "failed" ? "failed" : p.state === "sending" ? "running" : "setup"} />
-                    {p.state === "failed" ? "Failed" : p.state === "sending" ? "Sending" : at === 0 ? "Next" : at + 1}
+                    {p.state === "failed"
+                      ? t`Failed`
+                      : p.state === "sending"
+                        ? t`Sending`
+                        : at === 0
+                          ? t`Next`
+                          : at + 1}
                   </span>
                   <span className="min-w-0 flex-1">
                     <span className="line-clamp-2 break-words whitespace-pre-wrap" title={p.text}>
@@ -112,11 +120,11 @@ export function PromptQueue({ workspaceId, sessionId, open, may, ended }: Props)
                     >
                       {p.state === "queued" && (
                         <>
-                          <IconButton label="Move up (Alt+↑)" disabled={at === 0} onClick={() => move(p, -1)}>
+                          <IconButton label={t`Move up (Alt+↑)`} disabled={at === 0} onClick={() => move(p, -1)}>
                             <Icon name="up" size={14} />
                           </IconButton>
                           <IconButton
-                            label="Move down (Alt+↓)"
+                            label={t`Move down (Alt+↓)`}
                             disabled={at === queued.length - 1}
                             onClick={() => move(p, 1)}
                           >
@@ -125,14 +133,14 @@ export function PromptQueue({ workspaceId, sessionId, open, may, ended }: Props)
                         </>
                       )}
                       <Button look="quiet" onClick={() => setEditing(p.id)}>
-                        Edit
+                        <Trans>Edit</Trans>
                       </Button>
                       {!ended && (
                         <Button look="quiet" onClick={() => edit.mutate({ id: p.id, now: true })}>
-                          {p.state === "failed" ? "Send again" : "Send now"}
+                          {p.state === "failed" ? t`Send again` : t`Send now`}
                         </Button>
                       )}
-                      <IconButton label="Cancel this prompt" onClick={() => cancel.mutate(p)}>
+                      <IconButton label={t`Cancel this prompt`} onClick={() => cancel.mutate(p)}>
                         <Icon name="close" size={14} />
                       </IconButton>
                     </span>
@@ -161,7 +169,7 @@ function EditPrompt({ prompt: p, done }: { prompt: Prompt; done: (text: string |
       <textarea
         // biome-ignore lint/a11y/noAutofocus: the person asked to edit it
         autoFocus
-        aria-label="Text of the prompt"
+        aria-label={t`Text of the prompt`}
         value={text}
         rows={3}
         onChange={(e) => setText(e.target.value)}
@@ -177,9 +185,11 @@ function EditPrompt({ prompt: p, done }: { prompt: Prompt; done: (text: string |
         className={cx(inputClass, "h-auto max-h-60 resize-y py-1.5 leading-5")}
       />
       <span className="flex justify-end gap-2">
-        <Button onClick={() => done(undefined)}>Cancel</Button>
+        <Button onClick={() => done(undefined)}>
+          <Trans>Cancel</Trans>
+        </Button>
         <Button type="submit" look="primary" keys="mod+enter" disabled={!text.trim()}>
-          Save
+          <Trans>Save</Trans>
         </Button>
       </span>
     </form>

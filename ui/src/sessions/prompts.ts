@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { queryOptions } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 import { keys } from "@/api/queries";
@@ -21,7 +22,7 @@ export function queueWords(open: readonly Prompt[]): { text: string; needs: bool
   if (failed > 0) return { text: failed === 1 ? "1 failed" : `${failed} failed`, needs: true };
   if (queued[0]?.held) return { text: `${queued.length} held`, needs: true };
   if (queued.length > 0) return { text: `${queued.length} queued`, needs: false };
-  return open.length > 0 ? { text: "Sending", needs: false } : undefined;
+  return open.length > 0 ? { text: t`Sending`, needs: false } : undefined;
 }
 
 /** The place among the queued prompts after a move, or undefined when it would stay where it is. */

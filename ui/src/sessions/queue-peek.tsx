@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Session } from "@/api/client";
@@ -18,7 +19,7 @@ export default function QueuePeek({ session: s }: { session: Session }) {
   const words = queueWords(open);
   if (!words) return null;
   return (
-    <section aria-label="Queue" className="flex max-h-[50vh] flex-col border-t border-hairline bg-bg1">
+    <section aria-label={t`Queue`} className="flex max-h-[50vh] flex-col border-t border-hairline bg-bg1">
       {listed && (
         <PromptQueue
           workspaceId={s.workspace_id}

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useState } from "react";
 import { COMMAND } from "@/agents/built-in";
 import type { Session } from "@/api/client";
@@ -11,12 +12,12 @@ const KEYS: [label: string, name: string, bytes: string][] = [
   ["1", "1", "1"],
   ["2", "2", "2"],
   ["3", "3", "3"],
-  ["Enter", "Enter", "\r"],
-  ["Esc", "Escape", "\x1b"],
+  [t`Enter`, t`Enter`, "\r"],
+  ["Esc", t`Escape`, "\x1b"],
   ["y", "y", "y"],
   ["n", "n", "n"],
-  ["↑", "Up", "\x1b[A"],
-  ["↓", "Down", "\x1b[B"],
+  ["↑", t`Up`, "\x1b[A"],
+  ["↓", t`Down`, "\x1b[B"],
 ];
 
 const KEY = "h-11 min-w-11 shrink-0 rounded-md bg-bg3 px-3 text-fg active:bg-bg2 disabled:opacity-55";
@@ -27,7 +28,7 @@ export function Replies({ session: s, onSent }: { session: Session; onSent: () =
   const [text, setText] = useState("");
   const [busy, setBusy] = useState(false);
   const talks = !isShell(s) && s.agent !== COMMAND;
-  const label = talks ? `Message to ${s.agent_name}` : "Command";
+  const label = talks ? t`Message to ${s.agent_name}` : t`Command`;
 
   const send = async (what: () => Promise<void>): Promise<boolean> => {
     setBusy(true);
@@ -38,7 +39,7 @@ export function Replies({ session: s, onSent }: { session: Session; onSent: () =
       setTimeout(onSent, 1000);
       return true;
     } catch (error) {
-      toastError("The message was not sent", error);
+      toastError(t`The message was not sent`, error);
       return false;
     } finally {
       setBusy(false);
@@ -52,7 +53,7 @@ export function Replies({ session: s, onSent }: { session: Session; onSent: () =
   if (!team.can("terminal.type")) return null;
   return (
     <div className="border-t border-hairline bg-bg1">
-      <div role="toolbar" aria-label="Quick replies" className="flex gap-1.5 overflow-x-auto px-2 pt-2">
+      <div role="toolbar" aria-label={t`Quick replies`} className="flex gap-1.5 overflow-x-auto px-2 pt-2">
         {KEYS.map(([face, name, bytes]) => (
           <button
             key={name}
@@ -98,7 +99,7 @@ export function Replies({ session: s, onSent }: { session: Session; onSent: () =
           disabled={!text.trim() || busy}
           className={cx(KEY, "bg-fill px-4 font-medium text-white active:bg-fill-hover")}
         >
-          {busy ? "Sending" : "Send"}
+          {busy ? t`Sending` : t`Send`}
         </button>
       </form>
     </div>
@@ -110,6 +111,6 @@ async function say(session: string, text: string, talks: boolean): Promise<void>
   if (!talks) return typeInto(session, `${text}\r`);
   const prompt = await promptTo(session, text);
   if (prompt.state === "queued") {
-    toast({ title: "Queued", text: prompt.waits || "It is sent when the agent is idle." });
+    toast({ title: t`Queued`, text: prompt.waits || t`It is sent when the agent is idle.` });
   }
 }

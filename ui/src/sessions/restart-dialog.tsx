@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import type { Session } from "@/api/client";
@@ -24,14 +25,14 @@ export default function AgainDialog({
     <Dialog
       open
       onClose={onClose}
-      title="Restart with another agent"
-      about={`In the same workspace, with the files as ${s.agent_name} left them.`}
+      title={t`Restart with another agent`}
+      about={t`In the same workspace, with the files as ${s.agent_name} left them.`}
     >
       <DialogBody className="pb-4">
         {workspace.isError || prompts.isError ? (
-          <Failure what="The prompts could not be loaded." error={workspace.error ?? prompts.error} />
+          <Failure what={t`The prompts could not be loaded.`} error={workspace.error ?? prompts.error} />
         ) : !workspace.data || !prompts.data ? (
-          <Skeleton label="Loading the prompts" />
+          <Skeleton label={t`Loading the prompts`} />
         ) : (
           <SessionForm
             workspace={workspace.data}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { AgentChoice, useAgentChoice } from "@/agents/agent-choice";
@@ -96,9 +98,9 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
       {own.argv && choice.ready && <OwnOptions start={own.start} onChange={own.set} account={choice.account} />}
       {talks && (
         <TextArea
-          label="Prompt"
+          label={t`Prompt`}
           rows={4}
-          placeholder="What should it do? Leave empty to start without a task."
+          placeholder={t`What should it do? Leave empty to start without a task.`}
           value={prompt}
           onChange={(e) => setPrompt(e.target.value)}
         />
@@ -106,10 +108,10 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
       {attachments.takes && <AttachField files={attachments} />}
       {isCommand && (
         <TextField
-          label="Command"
+          label={t`Command`}
           mono
           placeholder="npm run dev"
-          hint="Runs without a shell: quotes group words, nothing is expanded."
+          hint={t`Runs without a shell: quotes group words, nothing is expanded.`}
           value={command}
           spellCheck={false}
           onChange={(e) => setCommand(e.target.value)}
@@ -117,8 +119,8 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
       )}
       {permits && (
         <Check
-          label="All permissions: the agent never asks"
-          hint="The sandbox contains it. Otherwise it asks before doing anything it is not allowed to do."
+          label={t`All permissions: the agent never asks`}
+          hint={t`The sandbox contains it. Otherwise it asks before doing anything it is not allowed to do.`}
           checked={everything}
           onChange={(e) => {
             setAll({ ...all, [choice.agent]: e.target.checked });
@@ -129,16 +131,16 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
       )}
       {everything && (unkept || noBoundary) && (
         <Check
-          label="Start it without isolation"
-          hint="It has all rights of the server's user: files, programs and network."
+          label={t`Start it without isolation`}
+          hint={t`It has all rights of the server's user: files, programs and network.`}
           checked={noBoundary}
           onChange={(e) => setNoBoundary(e.target.checked)}
         />
       )}
       {after && !after.ended && (
         <Check
-          label={`Stop ${after.session.agent_name} first`}
-          hint="Its queued messages go to the new agent. Otherwise two agents edit the same files."
+          label={t`Stop ${after.session.agent_name} first`}
+          hint={t`Its queued messages go to the new agent. Otherwise two agents edit the same files.`}
           checked={stopFirst}
           onChange={(e) => setStopFirst(e.target.checked)}
         />
@@ -151,9 +153,9 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
         keys="mod+enter"
         className="self-start"
         disabled={!ready}
-        busy={start.isPending && "Starting"}
+        busy={start.isPending && t`Starting`}
       >
-        Start
+        <Trans>Start</Trans>
       </Button>
     </form>
   );

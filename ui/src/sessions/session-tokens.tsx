@@ -1,3 +1,4 @@
+import { t as tr } from "@lingui/core/macro";
 import type { Schemas } from "@/api/client";
 import { usd } from "@/format/money";
 
@@ -11,7 +12,7 @@ export function tokensLine(t: Tokens): string {
   const parts = [`${short.format(all)} tokens`];
   if (t.cost_nano !== null) parts.push(usd(t.cost_nano));
   if (t.unknown_requests > 0) parts.push(t.cost_nano === null ? "cost unknown" : `${t.unknown_requests} unknown`);
-  if (t.included_requests > 0) parts.push("on your own login");
+  if (t.included_requests > 0) parts.push(tr`on your own login`);
   return parts.join(", ");
 }
 
@@ -19,11 +20,11 @@ export function tokensLine(t: Tokens): string {
 export function tokensDetail(t: Tokens): string {
   const n = (v: number) => v.toLocaleString();
   const lines = [
-    `${n(t.input)} in, ${n(t.output)} out, ${n(t.cache_read)} read from cache, ${n(t.cache_write)} written to cache`,
-    `${n(t.requests)} ${t.requests === 1 ? "request" : "requests"}, ${t.source === "gateway" ? "counted by the model gateway" : "from the agent's own record"}`,
+    tr`${n(t.input)} in, ${n(t.output)} out, ${n(t.cache_read)} read from cache, ${n(t.cache_write)} written to cache`,
+    `${n(t.requests)} ${t.requests === 1 ? "request" : "requests"}, ${t.source === "gateway" ? tr`counted by the model gateway` : tr`from the agent's own record`}`,
   ];
-  if (t.unknown_requests > 0) lines.push(`${n(t.unknown_requests)} of unknown cost`);
-  if (t.included_requests > 0) lines.push(`${n(t.included_requests)} covered by a subscription`);
+  if (t.unknown_requests > 0) lines.push(tr`${n(t.unknown_requests)} of unknown cost`);
+  if (t.included_requests > 0) lines.push(tr`${n(t.included_requests)} covered by a subscription`);
   return lines.join("\n");
 }
 

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { SETUP, SHELL } from "@/agents/built-in";
 import type { Session } from "@/api/client";
 import { sentence } from "@/format/text";
@@ -12,35 +13,35 @@ const stopped = (s: Session): boolean => /stop/i.test(s.state_reason);
 
 /** What stands in a terminal in which nothing was printed yet. A program that prints nothing is not starting for ever. */
 export const blankWords = (s: Session): string =>
-  s.state === "starting" ? `Starting ${s.agent_name}` : `${s.agent_name} runs and has not printed anything yet.`;
+  s.state === "starting" ? t`Starting ${s.agent_name}` : t`${s.agent_name} runs and has not printed anything yet.`;
 
 /** Where a session stands, by shape and word. */
 export function sessionMark(s: Session): { mark: MarkKind; word: string } {
   switch (s.state) {
     case "starting":
-      return { mark: "setup", word: "Starting" };
+      return { mark: "setup", word: t`Starting` };
     case "working":
-      if (s.attention?.reason === "stuck") return { mark: "needs", word: "Stuck" };
-      return { mark: "running", word: "Working" };
+      if (s.attention?.reason === "stuck") return { mark: "needs", word: t`Stuck` };
+      return { mark: "running", word: t`Working` };
     case "waiting":
-      return { mark: "needs", word: "Needs you" };
+      return { mark: "needs", word: t`Needs you` };
     case "idle":
       switch (s.attention?.reason) {
         case "failed":
-          return { mark: "failed", word: "Failed" };
+          return { mark: "failed", word: t`Failed` };
         case "stuck":
-          return { mark: "needs", word: "Stuck" };
+          return { mark: "needs", word: t`Stuck` };
         case "finished":
-          return { mark: "review", word: "Finished" };
+          return { mark: "review", word: t`Finished` };
       }
-      return { mark: "idle", word: "Idle" };
+      return { mark: "idle", word: t`Idle` };
     case "exited":
-      if (s.exit_code === 0) return { mark: "done", word: "Done" };
-      return isShell(s) || stopped(s) ? { mark: "stopped", word: "Ended" } : { mark: "failed", word: "Failed" };
+      if (s.exit_code === 0) return { mark: "done", word: t`Done` };
+      return isShell(s) || stopped(s) ? { mark: "stopped", word: t`Ended` } : { mark: "failed", word: t`Failed` };
     case "failed":
-      return { mark: "failed", word: "Failed" };
+      return { mark: "failed", word: t`Failed` };
     case "lost":
-      return { mark: "failed", word: "Lost" };
+      return { mark: "failed", word: t`Lost` };
   }
 }
 
@@ -50,11 +51,11 @@ export function endOf(s: Session): string {
   const why = s.state_reason.trim();
   // Do not repeat what the exit code or signal already says.
   const because = why && !/^(exit|exited|ended|signal)( (with|by) .*)?$/i.test(why) ? ` ${sentence(why)}` : "";
-  if (s.state === "lost") return `Lost${time}.${because || " Its sandbox no longer exists."}`;
-  if (s.exit_signal) return `Ended by ${s.exit_signal}${time}.${because}`;
-  if (s.exit_code === 0) return `Done${time}.${because}`;
-  if (s.exit_code !== null) return `Exited with code ${s.exit_code}${time}.${because}`;
-  return s.state === "failed" ? `Failed${time}.${because}` : `Ended${time}.${because}`;
+  if (s.state === "lost") return t`Lost${time}.${because || t` Its sandbox no longer exists.`}`;
+  if (s.exit_signal) return t`Ended by ${s.exit_signal}${time}.${because}`;
+  if (s.exit_code === 0) return t`Done${time}.${because}`;
+  if (s.exit_code !== null) return t`Exited with code ${s.exit_code}${time}.${because}`;
+  return s.state === "failed" ? t`Failed${time}.${because}` : t`Ended${time}.${because}`;
 }
 
 /** The session to show first: one that needs attention, else the newest running, else the newest. */

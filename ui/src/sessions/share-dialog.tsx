@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, data, type Session, type Workspace } from "@/api/client";
 import { linksQuery } from "@/api/queries";
@@ -11,11 +12,11 @@ interface Props {
 }
 
 const LIFETIMES = [
-  [15, "in 15 min"],
-  [60, "in an hour"],
-  [480, "in 8 hours"],
-  [1440, "in a day"],
-  [10_080, "in 7 days"],
+  [15, t`in 15 min`],
+  [60, t`in an hour`],
+  [480, t`in 8 hours`],
+  [1440, t`in a day`],
+  [10_080, t`in 7 days`],
 ] as const;
 
 /** Creates and revokes share links: view one session without signing in. */
@@ -29,9 +30,9 @@ export default function ShareDialog({ session, workspace, onClose }: Props) {
   return (
     <LinksDialog
       onClose={onClose}
-      title={`Share ${session.agent_name}`}
-      about={`${workspace.key} ${workspace.name}. Anyone with the link can see this terminal and its scrollback without signing in. They cannot type or see anything else.`}
-      subject="this session"
+      title={t`Share ${session.agent_name}`}
+      about={t`${workspace.key} ${workspace.name}. Anyone with the link can see this terminal and its scrollback without signing in. They cannot type or see anything else.`}
+      subject={t`this session`}
       lifetimes={LIFETIMES}
       usual={60}
       list={useQuery(linksQuery(session.id))}

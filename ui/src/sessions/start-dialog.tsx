@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Session, Workspace } from "@/api/client";
 import { Dialog, DialogBody } from "@/kit/dialog";
 import { SessionForm } from "./session-form";
@@ -15,8 +16,8 @@ export function StartDialog({
     <Dialog
       open
       onClose={onClose}
-      title="Start a session"
-      about={`In ${workspace.name}, alongside its running sessions.`}
+      title={t`Start a session`}
+      about={t`In ${workspace.name}, alongside its running sessions.`}
     >
       <DialogBody className="pb-4">
         <SessionForm workspace={workspace} onStarted={onStarted} />

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { type ReactElement, Suspense, useState } from "react";
 import type { Session } from "@/api/client";
 import { Mark } from "@/kit/mark";
@@ -17,7 +18,7 @@ export function StateChip({ session: s, children }: { session: Session; children
       type="button"
       aria-haspopup="dialog"
       aria-expanded={open}
-      title="How this is known"
+      title={t`How this is known`}
       data-state-chip={s.id}
       onPointerEnter={() => void load().catch(() => {})}
       onClick={() => {

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Popover } from "radix-ui";
 import type { ReactElement } from "react";
@@ -23,9 +25,9 @@ interface Props {
 type Correction = "working" | "waiting" | "idle" | "auto";
 
 const CORRECTIONS: readonly (readonly [Correction, string])[] = [
-  ["working", "Working"],
-  ["waiting", "Needs you"],
-  ["idle", "Idle"],
+  ["working", t`Working`],
+  ["waiting", t`Needs you`],
+  ["idle", t`Idle`],
 ];
 
 /** How a session's state is known, and a way to correct it. */
@@ -38,7 +40,7 @@ export default function StatePopover({ session, trigger, open, onOpenChange }: P
           align="start"
           sideOffset={4}
           collisionPadding={8}
-          aria-label="How this state is known"
+          aria-label={t`How this state is known`}
           className="rise-in z-50 max-h-(--radix-popover-content-available-height) w-[min(400px,calc(100vw-16px))] overflow-y-auto rounded-md bg-bg1 p-3 shadow-float outline-none"
         >
           <Inside session={session} />
@@ -69,7 +71,7 @@ function Inside({ session }: { session: Session }) {
       client.setQueryData(["session", session.id, "state"], corrected);
       void client.invalidateQueries({ queryKey: keys.sessions(s.workspace_id) });
     },
-    onError: (error) => toastError("The state was not corrected", error),
+    onError: (error) => toastError(t`The state was not corrected`, error),
   });
   const byHand = s.state_source === "person";
   return (
@@ -77,19 +79,24 @@ function Inside({ session }: { session: Session }) {
       <p className="flex flex-wrap items-baseline gap-x-2">
         <Mark kind={mark.mark} word={mark.word} />
         <span className="text-meta text-fg3" title={exact(s.state_at)}>
-          for {since(s.state_at, now)}
+          <Trans>for {since(s.state_at, now)}</Trans>
         </span>
       </p>
       {s.state_reason && <p className="mt-1 break-words">{s.state_reason}</p>}
       {!hasEnded(s) && <p className="mt-1 text-meta text-fg2">{basis(s, now)}</p>}
       {s.evidence.length > 0 && (
-        <ul aria-label="Evidence" className="mt-2 flex flex-col gap-1 border-t border-hairline pt-2 text-meta">
+        <ul aria-label={t`Evidence`} className="mt-2 flex flex-col gap-1 border-t border-hairline pt-2 text-meta">
           {ordered(s.evidence).map((e) => (
             <li key={e.source} className={cx("grid grid-cols-[minmax(0,1fr)_auto] gap-x-3", !e.counts && "text-fg3")}>
               <span className="min-w-0 break-words">
                 {sourceOf(e)}: {saysOf(e)}
                 {e.text && <span className={e.counts ? "text-fg2" : undefined}> – {e.text}</span>}
-                {!e.counts && <span> (outdated)</span>}
+                {!e.counts && (
+                  <span>
+                    {" "}
+                    <Trans>(outdated)</Trans>
+                  </span>
+                )}
               </span>
               <time dateTime={new Date(e.at).toISOString()} title={exact(e.at)} className="tabular-nums">
                 {since(e.at, now)}
@@ -100,7 +107,7 @@ function Inside({ session }: { session: Session }) {
       )}
       {!hasEnded(s) && team.can("terminal.type") && (
         <div className="mt-2 flex flex-wrap items-center gap-1.5 border-t border-hairline pt-2">
-          <span className="mr-1 text-meta text-fg2">{byHand ? "Set by hand:" : "Wrong? Set the state:"}</span>
+          <span className="mr-1 text-meta text-fg2">{byHand ? t`Set by hand:` : t`Wrong? Set the state:`}</span>
           {CORRECTIONS.filter(([state]) => state !== s.state).map(([state, word]) => (
             <Button key={state} disabled={correct.isPending} onClick={() => correct.mutate(state)}>
               {word}
@@ -108,7 +115,7 @@ function Inside({ session }: { session: Session }) {
           ))}
           {byHand && (
             <Button disabled={correct.isPending} onClick={() => correct.mutate("auto")}>
-              Decide automatically
+              <Trans>Decide automatically</Trans>
             </Button>
           )}
         </div>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import type { Session } from "@/api/client";
 import { useNow } from "@/format/now";
@@ -10,12 +12,12 @@ import { SessionTokens } from "./session-tokens";
 import { StateChip } from "./state-chip";
 
 const LINK: Record<TerminalView["link"]["phase"], { sign: string; color: string; word: string }> = {
-  connecting: { sign: "◔", color: "text-running", word: "Connecting" },
-  live: { sign: "●", color: "text-merged", word: "Live" },
-  waiting: { sign: "◔", color: "text-needs", word: "Reconnecting" },
-  ended: { sign: "□", color: "text-fg3", word: "Ended" },
-  gone: { sign: "▲", color: "text-failed", word: "This session no longer exists" },
-  denied: { sign: "▲", color: "text-failed", word: "You do not have access to this terminal" },
+  connecting: { sign: "◔", color: "text-running", word: t`Connecting` },
+  live: { sign: "●", color: "text-merged", word: t`Live` },
+  waiting: { sign: "◔", color: "text-needs", word: t`Reconnecting` },
+  ended: { sign: "□", color: "text-fg3", word: t`Ended` },
+  gone: { sign: "▲", color: "text-failed", word: t`This session no longer exists` },
+  denied: { sign: "▲", color: "text-failed", word: t`You do not have access to this terminal` },
 };
 
 interface Props {
@@ -29,9 +31,9 @@ interface Props {
 }
 
 function sizedBy(view: TerminalView, me: string): string {
-  if (view.mine) return ", sized to your screen";
+  if (view.mine) return t`, sized to your screen`;
   if (!view.owner) return "";
-  return view.owner.userId === me ? ", sized to another of your screens" : `, sized to ${view.owner.name}'s screen`;
+  return view.owner.userId === me ? t`, sized to another of your screens` : t`, sized to ${view.owner.name}'s screen`;
 }
 
 /** The line below a terminal: its connection, its size and who gave it, who is watching. */
@@ -48,15 +50,23 @@ export function StatusLine({ session, handle, view, ended, writer, onFind, onOld
           {link.sign}
         </span>
         {link.word}
-        {waiting && seconds > 0 && <span aria-hidden>in {seconds} s</span>}
+        {waiting && seconds > 0 && (
+          <span aria-hidden>
+            <Trans>in {seconds} s</Trans>
+          </span>
+        )}
       </span>
       {session && !ended && <StateChip session={session} />}
       {waiting && (
         <button type="button" onClick={() => handle.retryNow()} className="min-h-6 text-accent hover:underline">
-          Try now
+          <Trans>Try now</Trans>
         </button>
       )}
-      {waiting && <span className="text-fg3">What you type now is not sent.</span>}
+      {waiting && (
+        <span className="text-fg3">
+          <Trans>What you type now is not sent.</Trans>
+        </span>
+      )}
       {!waiting && view.cols > 0 && (
         <span className="tabular-nums">
           {view.cols}×{view.rows}
@@ -65,19 +75,23 @@ export function StatusLine({ session, handle, view, ended, writer, onFind, onOld
       )}
       {!waiting && !ended && !view.mine && writer && view.cols > 0 && view.keyboard?.mine !== false && (
         <button type="button" onClick={() => handle.takeSize()} className="min-h-6 text-accent hover:underline">
-          Fit to my screen
+          <Trans>Fit to my screen</Trans>
         </button>
       )}
       {session?.tokens && <SessionTokens tokens={session.tokens} />}
       {!ended && <Presence view={view} now={now} />}
       {!ended && !waiting && <KeyboardLine handle={handle} view={view} writer={writer} />}
-      {!writer && <span>View only</span>}
+      {!writer && (
+        <span>
+          <Trans>View only</Trans>
+        </span>
+      )}
       <button
         type="button"
         onClick={onOlder}
         className="ml-auto min-h-6 text-fg3 hover:text-fg pointer-coarse:min-h-11"
       >
-        Older output
+        <Trans>Older output</Trans>
       </button>
       <span className="hidden items-center gap-3 text-fg3 md:flex pointer-coarse:hidden">
         <Link
@@ -85,13 +99,13 @@ export function StatusLine({ session, handle, view, ended, writer, onFind, onOld
           search={(s) => ({ ...s, tab: "history", session: handle.config.sessionId })}
           className="min-h-6 leading-6 hover:text-fg"
         >
-          Replay
+          <Trans>Replay</Trans>
         </Link>
         <button type="button" onClick={onFind} className="flex min-h-6 items-center gap-1 hover:text-fg">
-          <Kbd keys="mod+f" /> find
+          <Kbd keys="mod+f" /> <Trans>find</Trans>
         </button>
         <span className="flex items-center gap-1">
-          <Kbd keys="ctrl+shift+e" /> leave terminal
+          <Kbd keys="ctrl+shift+e" /> <Trans>leave terminal</Trans>
         </span>
       </span>
     </div>

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { Session } from "@/api/client";
@@ -19,7 +20,7 @@ export interface PaneLink {
 /** The name of a session, with a number where its agent runs more than once. */
 function nameOf(sessions: readonly Session[], s: Session): string {
   const same = sessions.filter((x) => (isShell(s) ? isShell(x) : x.agent_name === s.agent_name));
-  const name = isShell(s) ? "Shell" : s.agent_name;
+  const name = isShell(s) ? t`Shell` : s.agent_name;
   return same.length > 1 || isShell(s) ? `${name} ${same.indexOf(s) + 1}` : name;
 }
 
@@ -44,7 +45,7 @@ interface Props {
 export function SessionStrip({ sessions, shown, linkTo, anchor, children }: Props) {
   return (
     <div className="squeezed:hidden flex min-h-9 shrink-0 items-center gap-1 border-b border-hairline bg-bg1 pr-1 pl-3 pointer-coarse:min-h-11">
-      <nav aria-label="Sessions" className="flex min-w-0 flex-1 items-center gap-1 overflow-x-auto py-1">
+      <nav aria-label={t`Sessions`} className="flex min-w-0 flex-1 items-center gap-1 overflow-x-auto py-1">
         {sessions.map((s) => {
           const mark = sessionMark(s);
           const front = s.id === shown?.id;
@@ -90,9 +91,9 @@ export function ViewSwitch({ on, linkTo }: { on: "terminal" | "conversation"; li
     </Link>
   );
   return (
-    <nav aria-label="View of the agent" className="flex shrink-0 items-center border-l border-hairline pl-1">
-      {view("terminal", "Terminal")}
-      {view("conversation", "Conversation")}
+    <nav aria-label={t`View of the agent`} className="flex shrink-0 items-center border-l border-hairline pl-1">
+      {view("terminal", t`Terminal`)}
+      {view("conversation", t`Conversation`)}
     </nav>
   );
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -24,20 +26,20 @@ export default function SubagentTree({ session: s }: { session: Session }) {
     mutationFn: (a: Subagent) =>
       data(api.POST("/subagents/{id}/interrupt", { params: { path: { id: a.id } }, body: { stop: true } })),
     onSettled: () => void client.invalidateQueries({ queryKey }),
-    onError: (error, a) => toastError(`${a.name} was not stopped`, error),
+    onError: (error, a) => toastError(t`${a.name} was not stopped`, error),
   });
   const merge = useMutation({
     mutationFn: (a: Subagent) => data(api.POST("/subagents/{id}/merge", { params: { path: { id: a.id } } })),
     onSuccess: (m, a) =>
-      toast({ title: m.up_to_date ? `The work of ${a.name} is merged already` : `Merged ${m.branch}` }),
-    onError: (error, a) => toastError(`${a.name} was not merged`, error),
+      toast({ title: m.up_to_date ? t`The work of ${a.name} is merged already` : t`Merged ${m.branch}` }),
+    onError: (error, a) => toastError(t`${a.name} was not merged`, error),
   });
   const may = team.can("terminal.type");
   const mayMerge = team.can("workspace.edit");
   const items = all.data ?? [];
   if (items.length === 0) return null;
   return (
-    <section aria-label="Subagents" className="flex max-h-[40vh] flex-col border-b border-hairline bg-bg1">
+    <section aria-label={t`Subagents`} className="flex max-h-[40vh] flex-col border-b border-hairline bg-bg1">
       <Button
         look="quiet"
         aria-expanded={listed}
@@ -66,9 +68,9 @@ export default function SubagentTree({ session: s }: { session: Session }) {
                   className="ml-auto h-6!"
                   busy={merge.isPending && merge.variables.id === a.id}
                   onClick={() => merge.mutate(a)}
-                  aria-label={`Merge ${a.name}`}
+                  aria-label={t`Merge ${a.name}`}
                 >
-                  Merge
+                  <Trans>Merge</Trans>
                 </Button>
               )}
               {may && a.live && (
@@ -77,9 +79,9 @@ export default function SubagentTree({ session: s }: { session: Session }) {
                   className="ml-auto h-6!"
                   busy={stop.isPending && stop.variables.id === a.id}
                   onClick={() => stop.mutate(a)}
-                  aria-label={`Stop ${a.name}`}
+                  aria-label={t`Stop ${a.name}`}
                 >
-                  Stop
+                  <Trans>Stop</Trans>
                 </Button>
               )}
             </li>

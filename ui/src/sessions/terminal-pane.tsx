@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Suspense, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { SETUP } from "@/agents/built-in";
@@ -83,7 +85,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly, quiet =
       {view.progress && (
         <div
           role="progressbar"
-          aria-label="Program progress"
+          aria-label={t`Program progress`}
           aria-valuenow={view.progress.kind === "part" ? view.progress.part : undefined}
           aria-valuemin={0}
           aria-valuemax={100}
@@ -112,7 +114,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly, quiet =
         {finding && <FindBar handle={handle} onClose={() => setFinding(false)} />}
         {view.replaying && view.link.phase === "live" && !ended && (
           <p role="status" className="late absolute top-2 right-4 rounded-md bg-bg3 px-2.5 py-1 text-meta shadow-float">
-            Loading the screen…
+            <Trans>Loading the screen…</Trans>
           </p>
         )}
         {session && !view.drawn && !shell && !ended && !readOnly && view.link.phase === "live" && (
@@ -121,7 +123,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly, quiet =
         {view.scrolledUp && (
           <Button className="absolute right-5 bottom-3 bg-bg1 shadow-float" onClick={() => handle.scrollToEnd()}>
             <Icon name="down" size={14} />
-            Jump to latest
+            <Trans>Jump to latest</Trans>
           </Button>
         )}
       </div>
@@ -141,7 +143,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly, quiet =
       )}
       {view.gap > 0 && (
         <p className="border-t border-hairline bg-bg1 px-4 py-1 text-meta text-fg3">
-          {bytes(view.gap)} at the beginning were deleted.
+          <Trans>{bytes(view.gap)} at the beginning were deleted.</Trans>
         </p>
       )}
       {view.error && (

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Link, useSearch } from "@tanstack/react-router";
 import { Suspense } from "react";
 import { SETUP } from "@/agents/built-in";
@@ -28,7 +30,7 @@ export default function TerminalTab({ workspace: w, sessions: all, may, shell, q
   const onlySetup = sessions.length > 0 && sessions.every((s) => s.agent === SETUP);
   if (sessions.length === 0 || (onlySetup && shown?.agent !== SETUP))
     return (
-      <Suspense fallback={<Skeleton label="Loading the place" />}>
+      <Suspense fallback={<Skeleton label={t`Loading the place`} />}>
         <PlaceFirst workspace={w}>
           <NoSessions workspace={w} kind={kind} may={may} shell={shell} onStarted={onStarted} />
         </PlaceFirst>
@@ -47,7 +49,7 @@ export default function TerminalTab({ workspace: w, sessions: all, may, shell, q
               <Pane session={shown} quiet={quiet} idle={idle} />
               <div className="border-t border-hairline bg-bg1 p-3">
                 <Button look="primary" keys="o s" onClick={onAdd}>
-                  Start a session
+                  <Trans>Start a session</Trans>
                 </Button>
               </div>
             </div>
@@ -66,12 +68,12 @@ function Pane({ session: s, quiet, idle }: { session: Session; quiet: boolean; i
   const { live } = useSearch({ from: "/$team/w/$key" });
   if (phone && !live && !isShell(s))
     return (
-      <Suspense fallback={<Skeleton label="Opening the session" />}>
+      <Suspense fallback={<Skeleton label={t`Opening the session`} />}>
         <AnswerMode key={s.id} session={s} />
       </Suspense>
     );
   const pane = (
-    <Suspense fallback={<Skeleton label="Opening the terminal" />}>
+    <Suspense fallback={<Skeleton label={t`Opening the terminal`} />}>
       <TerminalPane key={s.id} sessionId={s.id} workspaceId={s.workspace_id} quiet={quiet} idle={idle} />
     </Suspense>
   );
@@ -84,7 +86,7 @@ function Pane({ session: s, quiet, idle }: { session: Session; quiet: boolean; i
         className="flex min-h-11 items-center gap-1.5 border-b border-hairline bg-bg1 px-3 text-meta text-fg2 -outline-offset-2"
       >
         <Icon name="arrowLeft" size={14} />
-        Back to the last lines
+        <Trans>Back to the last lines</Trans>
       </Link>
       {pane}
     </div>
@@ -115,24 +117,31 @@ interface NoneProps {
 function NoSessions({ workspace: w, kind, may, shell, onStarted }: NoneProps) {
   const first = useFirstStart(w.id);
   if (first) return <FirstStart workspace={w} />;
-  if (!may) return <Empty title="No session yet">You can watch agents here once someone starts one.</Empty>;
+  if (!may)
+    return (
+      <Empty title={t`No session yet`}>
+        <Trans>You can watch agents here once someone starts one.</Trans>
+      </Empty>
+    );
   if (kind === "shell")
     return (
       <Empty
-        title="No shell open"
+        title={t`No shell open`}
         action={
-          <Button look="primary" busy={shell.isPending && "Opening"} onClick={() => shell.mutate()}>
-            Open a shell
+          <Button look="primary" busy={shell.isPending && t`Opening`} onClick={() => shell.mutate()}>
+            <Trans>Open a shell</Trans>
           </Button>
         }
       >
-        A shell in the workspace's folder, alongside the agent.
+        <Trans>A shell in the workspace's folder, alongside the agent.</Trans>
       </Empty>
     );
   return (
     <div className="h-full overflow-y-auto p-4 md:p-6">
       <div className="max-w-2xl">
-        <h2 className="mb-3 text-title font-semibold">Start a session</h2>
+        <h2 className="mb-3 text-title font-semibold">
+          <Trans>Start a session</Trans>
+        </h2>
         <Suspense fallback={<Skeleton />}>
           <SessionForm workspace={w} onStarted={onStarted} />
         </Suspense>

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 import { keys } from "@/api/queries";
@@ -22,14 +23,14 @@ export function usePrompts(workspaceId: string, sessionId: string) {
     },
     onError: (error, _v, before) => {
       if (before) client.setQueryData(key, before);
-      toastError("The prompt was not changed", error);
+      toastError(t`The prompt was not changed`, error);
     },
     onSuccess: put,
     onSettled: settled,
   });
   const cancel = useMutation({
     mutationFn: (p: Prompt) => data(api.DELETE("/prompts/{id}", { params: { path: { id: p.id } } })),
-    onError: (error) => toastError("The prompt was not cancelled", error),
+    onError: (error) => toastError(t`The prompt was not cancelled`, error),
     onSuccess: put,
     onSettled: settled,
   });

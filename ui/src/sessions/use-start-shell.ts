@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { SHELL } from "@/agents/built-in";
 import type { Session } from "@/api/client";
@@ -20,7 +21,7 @@ export function useStartShell(workspaceId: string, onStarted: (s: Session) => vo
       onStarted(s);
     },
     onError: (error) =>
-      serveProblem(error) || toastError("The shell could not be opened", error, () => mutation.mutate()),
+      serveProblem(error) || toastError(t`The shell could not be opened`, error, () => mutation.mutate()),
   });
   return mutation;
 }

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, data, type Session } from "@/api/client";
 import { keys } from "@/api/queries";
@@ -14,6 +15,6 @@ export function useStop(workspaceId: string) {
       );
       void client.invalidateQueries({ queryKey: keys.sessions(workspaceId) });
     },
-    onError: (error, s) => toastError(`${s.agent_name} was not stopped`, error),
+    onError: (error, s) => toastError(t`${s.agent_name} was not stopped`, error),
   });
 }

@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 
@@ -7,16 +8,18 @@ export default function AboutSettings() {
   return (
     <div className="flex flex-col gap-2 text-fg2">
       <p>
-        Parawork <span className="font-mono text-code">{health.data?.version ?? "…"}</span>, MIT licence.
+        <Trans>
+          Parawork <span className="font-mono text-code">{health.data?.version ?? "…"}</span>, MIT licence.
+        </Trans>
       </p>
       <p>
         <a href="/api/docs" target="_blank" rel="noreferrer" className={link}>
-          API documentation
+          <Trans>API documentation</Trans>
         </a>
       </p>
       <p>
         <a href="/THIRD_PARTY_LICENSES.txt" target="_blank" rel="noreferrer" className={link}>
-          Licences of the web app's dependencies
+          <Trans>Licences of the web app's dependencies</Trans>
         </a>
       </p>
     </div>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { AccountList } from "@/agents/account-list";
 import { COMMAND, SHELL } from "@/agents/built-in";
@@ -17,26 +19,33 @@ export default function AgentsSettings() {
   const list = useQuery(agentsQuery(team.slug));
   const refresh = useAction({
     act: () => refreshAgents(client, team.slug),
-    failed: "The agents could not be checked again",
+    failed: t`The agents could not be checked again`,
   });
-  if (list.isPending) return <Skeleton rows={5} label="Loading the agents" />;
+  if (list.isPending) return <Skeleton rows={5} label={t`Loading the agents`} />;
   if (list.isError && !list.data)
-    return <Failure what="The agents could not be listed." error={list.error} retry={() => void list.refetch()} />;
+    return <Failure what={t`The agents could not be listed.`} error={list.error} retry={() => void list.refetch()} />;
   const agents = list.data.filter((a) => a.agent !== SHELL && a.agent !== COMMAND);
-  if (agents.length === 0) return <Empty title="No agents">The server's config.json lists none.</Empty>;
+  if (agents.length === 0)
+    return (
+      <Empty title={t`No agents`}>
+        <Trans>The server's config.json lists none.</Trans>
+      </Empty>
+    );
   return (
     <div className="flex flex-col gap-4">
       <p className="text-fg2">
-        Each agent runs in its own home directory on the server, created for you. Your own settings and logins are never
-        edited. Sessions use the account you choose when you start them, else your default, else the team's.
+        <Trans>
+          Each agent runs in its own home directory on the server, created for you. Your own settings and logins are
+          never edited. Sessions use the account you choose when you start them, else your default, else the team's.
+        </Trans>
       </p>
       <ul className="divide-y divide-hairline border-y border-hairline">
         {agents.map((a) => (
           <AgentRow key={a.agent} agent={a} />
         ))}
       </ul>
-      <Button className="self-start" busy={refresh.busy && "Looking"} onClick={() => void refresh.run()}>
-        Check for programs again
+      <Button className="self-start" busy={refresh.busy && t`Looking`} onClick={() => void refresh.run()}>
+        <Trans>Check for programs again</Trans>
       </Button>
     </div>
   );
@@ -51,31 +60,37 @@ function AgentRow({ agent: a }: { agent: Agent }) {
       <h2 className="flex flex-wrap items-baseline gap-x-2">
         <span className="font-medium">{a.name}</span>
         {!a.enabled ? (
-          <Mark kind="stopped" word="Turned off" className="text-meta font-normal" />
+          <Mark kind="stopped" word={t`Turned off`} className="text-meta font-normal" />
         ) : a.installed ? (
           <span className="font-mono text-micro font-normal text-fg3" title={a.path}>
-            {a.version || (a.agent === OWN ? "part of this server" : "installed")}
+            {a.version || (a.agent === OWN ? t`part of this server` : t`installed`)}
           </span>
         ) : (
-          <Mark kind="stopped" word="Not installed" className="text-meta font-normal" />
+          <Mark kind="stopped" word={t`Not installed`} className="text-meta font-normal" />
         )}
       </h2>
       {a.enabled && !a.installed && a.install && (
         <div className="mt-2">
-          <p className="mb-1 text-meta text-fg3">Install it on the server, as the user that runs Parawork:</p>
-          <CopyLine text={a.install} label={`the command that installs ${a.name}`} />
+          <p className="mb-1 text-meta text-fg3">
+            <Trans>Install it on the server, as the user that runs Parawork:</Trans>
+          </p>
+          <CopyLine text={a.install} label={t`the command that installs ${a.name}`} />
         </div>
       )}
-      {a.enabled && !a.takes_account && <p className="text-meta text-fg3">Needs no account.</p>}
+      {a.enabled && !a.takes_account && (
+        <p className="text-meta text-fg3">
+          <Trans>Needs no account.</Trans>
+        </p>
+      )}
       {a.enabled && a.takes_account && (
         <>
           {own.length === 0 && (
             <p className="text-meta text-fg3">
               {shared.length === 0
                 ? a.agent === OWN
-                  ? "A key is enough: of Anthropic, OpenAI or any compatible server."
-                  : "No account chosen."
-                : "You have none of your own; your sessions use the team's."}
+                  ? t`A key is enough: of Anthropic, OpenAI or any compatible server.`
+                  : t`No account chosen.`
+                : t`You have none of your own; your sessions use the team's.`}
             </p>
           )}
           <AccountList
@@ -88,7 +103,7 @@ function AgentRow({ agent: a }: { agent: Agent }) {
           />
           {shared.length > 0 && (
             <p className="mt-1 text-meta break-words text-fg3">
-              Shared by the team: {shared.map((x) => x.name).join(", ")}
+              <Trans>Shared by the team: {shared.map((x) => x.name).join(", ")}</Trans>
             </p>
           )}
         </>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import type { ReactNode } from "react";
 import { Check, Segmented } from "@/kit/field";
 import { type Density, type Look, look, setLook, type Theme } from "@/state/look";
@@ -8,68 +10,70 @@ export default function AppearanceSettings() {
   const l = useStore(look);
   return (
     <div className="flex flex-col gap-5">
-      <Row name="Theme">
+      <Row name={t`Theme`}>
         <Segmented<Theme>
-          label="Theme"
+          label={t`Theme`}
           value={l.theme}
           onChange={(theme) => setLook({ theme })}
           options={[
-            ["system", "System"],
-            ["light", "Light"],
-            ["dark", "Dark"],
+            ["system", t`System`],
+            ["light", t`Light`],
+            ["dark", t`Dark`],
           ]}
         />
       </Row>
-      <Row name="Density">
+      <Row name={t`Density`}>
         <Segmented<Density>
-          label="Density"
+          label={t`Density`}
           value={l.density}
           onChange={(density) => setLook({ density })}
           options={[
-            ["comfortable", "Comfortable"],
-            ["compact", "Compact"],
+            ["comfortable", t`Comfortable`],
+            ["compact", t`Compact`],
           ]}
         />
       </Row>
-      <Row name="Terminal">
+      <Row name={t`Terminal`}>
         <Segmented<Look["terminalTheme"]>
-          label="Terminal colours"
+          label={t`Terminal colours`}
           value={l.terminalTheme}
           onChange={(terminalTheme) => setLook({ terminalTheme })}
           options={[
-            ["page", "Same as page"],
-            ["light", "Light"],
-            ["dark", "Dark"],
+            ["page", t`Same as page`],
+            ["light", t`Light`],
+            ["dark", t`Dark`],
           ]}
         />
       </Row>
-      <Row name="Terminal font size">
+      <Row name={t`Terminal font size`}>
         <Segmented
-          label="Terminal font size"
+          label={t`Terminal font size`}
           value={String(l.terminalFont)}
           onChange={(v) => setLook({ terminalFont: Number(v) })}
           options={["11", "12", "13", "14", "16", "18"].map((v) => [v, v] as const)}
         />
       </Row>
       <Check
-        label="Single keys"
-        hint="Keys such as j, k and g w work without a modifier outside fields and terminals."
+        label={t`Single keys`}
+        hint={t`Keys such as j, k and g w work without a modifier outside fields and terminals.`}
         checked={l.singleKeys}
         onChange={(e) => setLook({ singleKeys: e.target.checked })}
       />
       <Check
-        label="Terminal for screen readers"
-        hint="Announces what a program writes. Slower with a lot of output."
+        label={t`Terminal for screen readers`}
+        hint={t`Announces what a program writes. Slower with a lot of output.`}
         checked={l.screenReader}
         onChange={(e) => setLook({ screenReader: e.target.checked })}
       />
       <Check
-        label="Programs may copy to the clipboard"
-        hint="Only the terminal you are typing in, and you are notified each time. Reading the clipboard is never allowed."
+        label={t`Programs may copy to the clipboard`}
+        hint={t`Only the terminal you are typing in, and you are notified each time. Reading the clipboard is never allowed.`}
         checked={l.clipboard === "write"}
         onChange={(e) => setLook({ clipboard: e.target.checked ? "write" : "block" })}
       />
-      <p className="text-meta text-fg3">Stored in this browser.</p>
+      <p className="text-meta text-fg3">
+        <Trans>Stored in this browser.</Trans>
+      </p>
     </div>
   );
 }

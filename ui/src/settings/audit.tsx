@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { AuditLog } from "@/people/audit-log";
 import { useTeam } from "@/state/team";
 
@@ -8,8 +9,8 @@ export default function AuditSettings() {
     <AuditLog
       key={team.id}
       team={team.slug}
-      title={`Audit log of ${team.name}`}
-      about="Every change, successful or refused. Entries are sealed, so tampering is detected."
+      title={t`Audit log of ${team.name}`}
+      about={t`Every change, successful or refused. Entries are sealed, so tampering is detected.`}
     />
   );
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
@@ -26,9 +28,9 @@ export default function BillingSettings() {
   const team = useTeam();
   const back = useWayBack();
   const list = useQuery(billingQuery(team.slug));
-  if (list.isPending) return <Skeleton rows={5} label="Loading the team's plan" />;
+  if (list.isPending) return <Skeleton rows={5} label={t`Loading the team's plan`} />;
   if (!list.data)
-    return <Failure what="The plan could not be loaded." error={list.error} retry={() => void list.refetch()} />;
+    return <Failure what={t`The plan could not be loaded.`} error={list.error} retry={() => void list.refetch()} />;
   const b = list.data;
   return (
     <div className="flex flex-col gap-8">
@@ -53,19 +55,19 @@ function useWayBack() {
     onSuccess: (b, checkout) => {
       client.setQueryData(billingKey(team.slug), b);
       const has = b.subscribed_plan_id !== null && b.plan.id === b.subscribed_plan_id;
-      if (!checkout) setSaid("Up to date with the payment service.");
+      if (!checkout) setSaid(t`Up to date with the payment service.`);
       else
         setSaid(
           has
-            ? `Thank you. The team has the plan ${b.plan.name}.`
-            : "The payment is not complete yet. You get the plan once it is.",
+            ? t`Thank you. The team has the plan ${b.plan.name}.`
+            : t`The payment is not complete yet. You get the plan once it is.`,
         );
     },
   });
   useEffect(() => {
     if (asked.current || !(paid || canceled || managed)) return;
     asked.current = true;
-    if (canceled) setSaid("Nothing was paid.");
+    if (canceled) setSaid(t`Nothing was paid.`);
     else if (team.can("quotas.manage")) sync.mutate(paid ?? "");
     // The address is as it was: a reload says nothing anew.
     void navigate({
@@ -78,7 +80,7 @@ function useWayBack() {
   return (
     <>
       <p role="status" className={said || sync.isPending ? "panel px-3 py-2" : "sr-only"}>
-        {sync.isPending ? "Checking with the payment service…" : said}
+        {sync.isPending ? t`Checking with the payment service…` : said}
       </p>
       <FormError error={sync.error} />
     </>
@@ -97,7 +99,7 @@ function Present({ b }: { b: Billing }) {
         </h2>
         <p className="text-fg2">
           {price(b.plan)}
-          {b.given && " · chosen by an operator of this server"}
+          {b.given && t` · chosen by an operator of this server`}
           {state && ` · ${state}`}
         </p>
       </div>
@@ -108,21 +110,31 @@ function Present({ b }: { b: Billing }) {
       )}
       {b.suspended_for && (
         <p role="alert" className="rounded-md border border-failed px-3 py-2">
-          <strong className="font-semibold">No new paid sandboxes can start.</strong>{" "}
-          {b.suspended_for === "fraud"
-            ? "A payment was reported as fraudulent."
-            : "A payment is disputed with the bank."}{" "}
-          Ask an operator of this server.
+          <Trans>
+            <strong className="font-semibold">No new paid sandboxes can start.</strong>{" "}
+            {b.suspended_for === "fraud"
+              ? t`A payment was reported as fraudulent.`
+              : t`A payment is disputed with the bank.`}{" "}
+            Ask an operator of this server.
+          </Trans>
         </p>
       )}
       <Allowed plan={b.plan} />
       <p className="text-fg2">
-        {b.seats.used} {b.seats.used === 1 ? "member" : "members"}
-        {b.seats.paid !== null && `, ${b.seats.paid} paid. Seats follow the number of members.`}
+        {b.seats.used} {b.seats.used === 1 ? t`member` : t`members`}
+        {b.seats.paid !== null && t`, ${b.seats.paid} paid. Seats follow the number of members.`}
       </p>
-      {!b.payments && <p className="text-fg3">This server takes no payments: its operators choose the plans.</p>}
+      {!b.payments && (
+        <p className="text-fg3">
+          <Trans>This server takes no payments: its operators choose the plans.</Trans>
+        </p>
+      )}
       {b.payments && b.status !== null && b.can_manage && <Portal />}
-      {b.test_mode && <p className="text-fg3">Test mode: no real money moves.</p>}
+      {b.test_mode && (
+        <p className="text-fg3">
+          <Trans>Test mode: no real money moves.</Trans>
+        </p>
+      )}
     </section>
   );
 }
@@ -145,8 +157,8 @@ function Portal() {
   const open = useAction({ act: () => openPortal(team.slug), done: leave });
   return (
     <div className="flex flex-col items-start gap-2">
-      <Button busy={open.busy && "Opening"} onClick={() => void open.run()}>
-        Manage payment
+      <Button busy={open.busy && t`Opening`} onClick={() => void open.run()}>
+        <Trans>Manage payment</Trans>
       </Button>
       <FormError error={open.error} />
     </div>
@@ -161,7 +173,7 @@ function Offers({ b }: { b: Billing }) {
   return (
     <section aria-labelledby="offers" className="flex flex-col gap-3">
       <h2 id="offers" className="text-title font-semibold">
-        Choose a plan
+        <Trans>Choose a plan</Trans>
       </h2>
       <ul className="flex flex-col gap-3">
         {others.map((p) => (
@@ -180,7 +192,7 @@ function Offer({ plan, members, trial }: { plan: BillingPlan; members: number; t
       <h3 className="font-semibold">{plan.name}</h3>
       <p className="text-fg2">
         {price(plan)}
-        {trial && plan.trial_days > 0 && `, the first ${plan.trial_days} days free`}
+        {trial && plan.trial_days > 0 && t`, the first ${plan.trial_days} days free`}
       </p>
       {plan.description && <p className="text-fg2">{plan.description}</p>}
       <Allowed plan={plan} />
@@ -192,13 +204,13 @@ function Offer({ plan, members, trial }: { plan: BillingPlan; members: number; t
         fields={[
           {
             name: "seats",
-            label: "Seats",
+            label: t`Seats`,
             type: "text",
-            codec: { format: (n) => String(n ?? ""), parse: wholeOrNone, message: `At least ${least}` },
+            codec: { format: (n) => String(n ?? ""), parse: wholeOrNone, message: t`At least ${least}` },
             input: { inputMode: "numeric" },
             placeholder: String(least),
-            hint: `Empty: ${least}, as many as members`,
-            check: (n) => (n !== null && n < least ? `At least ${least}` : undefined),
+            hint: t`Empty: ${least}, as many as members`,
+            check: (n) => (n !== null && n < least ? t`At least ${least}` : undefined),
             className: "w-56",
           },
         ]}
@@ -206,8 +218,8 @@ function Offer({ plan, members, trial }: { plan: BillingPlan; members: number; t
           beginCheckout(team.slug, plan.id, seats === null || seats === least ? undefined : seats)
         }
         onSaved={leave}
-        button={`Choose ${plan.name}`}
-        busy="Opening"
+        button={t`Choose ${plan.name}`}
+        busy={t`Opening`}
       />
     </li>
   );
@@ -217,23 +229,23 @@ function Invoices({ invoices }: { invoices: Invoice[] }) {
   return (
     <section aria-labelledby="invoices" className="flex flex-col gap-2">
       <h2 id="invoices" className="text-title font-semibold">
-        Invoices
+        <Trans>Invoices</Trans>
       </h2>
       <div className="overflow-x-auto">
         <table className="w-full text-left">
           <thead>
             <tr className="border-b border-hairline text-fg3">
               <th scope="col" className="py-1.5 pr-3 font-normal">
-                Date
+                <Trans>Date</Trans>
               </th>
               <th scope="col" className="py-1.5 pr-3 font-normal">
-                Number
+                <Trans>Number</Trans>
               </th>
               <th scope="col" className="py-1.5 pr-3 text-right font-normal">
-                Amount
+                <Trans>Amount</Trans>
               </th>
               <th scope="col" className="py-1.5 font-normal">
-                State
+                <Trans>State</Trans>
               </th>
             </tr>
           </thead>
@@ -244,7 +256,7 @@ function Invoices({ invoices }: { invoices: Invoice[] }) {
                 <td className="py-1.5 pr-3 whitespace-nowrap">
                   {i.url ? (
                     <a href={i.url} target="_blank" rel="noopener noreferrer" className="text-accent underline">
-                      {i.number ?? "Invoice"}
+                      {i.number ?? t`Invoice`}
                     </a>
                   ) : (
                     (i.number ?? "")
@@ -255,7 +267,7 @@ function Invoices({ invoices }: { invoices: Invoice[] }) {
                 </td>
                 <td className="py-1.5 whitespace-nowrap">
                   {invoiceState(i)}
-                  {i.status === "open" && i.due_cents > 0 && `, ${amount(i.due_cents, i.currency)} due`}
+                  {i.status === "open" && i.due_cents > 0 && t`, ${amount(i.due_cents, i.currency)} due`}
                 </td>
               </tr>
             ))}

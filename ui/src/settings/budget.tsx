@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
@@ -20,9 +22,11 @@ import { toast } from "@/state/toasts";
 export default function BudgetSettings() {
   const team = useTeam();
   const budget = useQuery({ ...budgetQuery(team.slug), refetchInterval: 30_000 });
-  if (budget.isPending) return <Skeleton rows={6} label="Loading the budget" />;
+  if (budget.isPending) return <Skeleton rows={6} label={t`Loading the budget`} />;
   if (budget.isError && !budget.data)
-    return <Failure what="The budget could not be loaded." error={budget.error} retry={() => void budget.refetch()} />;
+    return (
+      <Failure what={t`The budget could not be loaded.`} error={budget.error} retry={() => void budget.refetch()} />
+    );
   const b = budget.data;
   return (
     <div className="flex flex-col gap-7">
@@ -31,7 +35,10 @@ export default function BudgetSettings() {
         <BudgetForm budget={b} />
       ) : (
         <p className="text-fg2">
-          {b.limit_nano === null ? "No budget is set." : limitWords(b)} Owners and admins of the team can change this.
+          <Trans>
+            {b.limit_nano === null ? t`No budget is set.` : limitWords(b)} Owners and admins of the team can change
+            this.
+          </Trans>
         </p>
       )}
       <Alerts budget={b} />
@@ -41,9 +48,9 @@ export default function BudgetSettings() {
 
 function limitWords(b: Budget): string {
   const end = b.overage
-    ? `Beyond ${usd(b.limit_nano ?? 0)} work continues${b.overage_cap_nano === null ? "" : `, up to ${usd(b.overage_cap_nano)} more`}.`
-    : `At ${usd(b.limit_nano ?? 0)} paid work pauses ${graceWords(b.grace_seconds)}; nothing is lost.`;
-  return `${end} ${b.count_tokens ? "Models count." : "Only sandboxes count."}`;
+    ? t`Beyond ${usd(b.limit_nano ?? 0)} work continues${b.overage_cap_nano === null ? "" : t`, up to ${usd(b.overage_cap_nano)} more`}.`
+    : t`At ${usd(b.limit_nano ?? 0)} paid work pauses ${graceWords(b.grace_seconds)}; nothing is lost.`;
+  return `${end} ${b.count_tokens ? t`Models count.` : t`Only sandboxes count.`}`;
 }
 
 function Standing({ budget: b }: { budget: Budget }) {
@@ -55,43 +62,43 @@ function Standing({ budget: b }: { budget: Budget }) {
   return (
     <section aria-labelledby="budget-now">
       <h2 id="budget-now" className="text-title font-semibold">
-        This month
+        <Trans>This month</Trans>
       </h2>
       <p className="mt-2 flex flex-wrap items-baseline gap-x-3">
         <span className="text-figure font-semibold tabular-nums">{usd(s.spent_nano)}</span>
         <span className="text-fg2 tabular-nums">
-          {b.limit_nano === null ? "spent, without a budget" : `of ${usd(b.limit_nano)} spent`}
+          {b.limit_nano === null ? t`spent, without a budget` : t`of ${usd(b.limit_nano)} spent`}
         </span>
         {b.limit_nano !== null && <Mark kind={said.mark} word={said.word} className="whitespace-normal" />}
       </p>
       {b.limit_nano !== null && <Meter percent={s.percent ?? 0} marks={b.thresholds} className="mt-1.5 max-w-md" />}
       <dl className="mt-3 grid grid-cols-2 gap-x-6 gap-y-3 sm:grid-cols-3">
-        <Fact label="Sandboxes">{usd(s.sandbox_nano)}</Fact>
+        <Fact label={t`Sandboxes`}>{usd(s.sandbox_nano)}</Fact>
         <Fact
-          label={b.count_tokens ? "Models" : "Models, not counted"}
+          label={b.count_tokens ? t`Models` : t`Models, not counted`}
           more={
             s.tokens_unknown > 0 &&
             (b.count_tokens && s.tokens_estimate_nano > 0
-              ? `${s.tokens_unknown} responses of unknown cost are not included; the budget counts an estimate of ${usd(s.tokens_estimate_nano)} for them`
-              : `${s.tokens_unknown} responses without a known price are not included`)
+              ? t`${s.tokens_unknown} responses of unknown cost are not included; the budget counts an estimate of ${usd(s.tokens_estimate_nano)} for them`
+              : t`${s.tokens_unknown} responses without a known price are not included`)
           }
         >
-          {s.tokens_unknown > 0 && s.tokens_nano === 0 ? "unknown" : usd(s.tokens_nano)}
+          {s.tokens_unknown > 0 && s.tokens_nano === 0 ? t`unknown` : usd(s.tokens_nano)}
         </Fact>
         {s.reserved_nano > 0 && (
-          <Fact label="Reserved" more="for sandboxes that are starting">
+          <Fact label={t`Reserved`} more={t`for sandboxes that are starting`}>
             {usd(s.reserved_nano)}
           </Fact>
         )}
-        {rate && <Fact label="Rate">{rate}</Fact>}
-        <Fact label="Resets">{whenWords(s.resets_at, now)}</Fact>
+        {rate && <Fact label={t`Rate`}>{rate}</Fact>}
+        <Fact label={t`Resets`}>{whenWords(s.resets_at, now)}</Fact>
       </dl>
       <Link
         to="/$team/usage"
         params={{ team: team.slug }}
         className="mt-2 inline-block min-h-6 leading-6 text-accent hover:underline"
       >
-        Breakdown
+        <Trans>Breakdown</Trans>
       </Link>
     </section>
   );
@@ -115,7 +122,7 @@ const valuesOf = (b: Budget) => ({
   limit_nano: b.limit_nano,
   count_tokens: b.count_tokens,
   thresholds: b.thresholds,
-  overage: b.overage ? "on" : "stop",
+  overage: b.overage ? t`on` : t`stop`,
   overage_cap_nano: b.overage_cap_nano,
   grace_seconds: b.grace_seconds,
   ...b.notify,
@@ -124,25 +131,25 @@ const valuesOf = (b: Budget) => ({
 const budgetFields = (typed: Typed<Form>): Entry<Form>[] => [
   {
     name: "limit_nano",
-    label: "Monthly budget in dollars",
+    label: t`Monthly budget in dollars`,
     type: "text",
     codec: dollars,
-    placeholder: "no budget",
-    hint: (amount) => (amount === 0 ? "Nothing paid can start." : "Empty: no limit. Months begin at 00:00 UTC."),
+    placeholder: t`no budget`,
+    hint: (amount) => (amount === 0 ? t`Nothing paid can start.` : t`Empty: no limit. Months begin at 00:00 UTC.`),
     input: DECIMAL,
   },
   {
     name: "count_tokens",
-    label: "Include model costs",
+    label: t`Include model costs`,
     type: "boolean",
-    hint: "For agents that use the gateway. Responses without a known price cannot be counted.",
+    hint: t`For agents that use the gateway. Responses without a known price cannot be counted.`,
   },
   {
     name: "thresholds",
-    label: "Warn at",
+    label: t`Warn at`,
     type: "text",
     codec: percents,
-    hint: "Percent of the budget. Each warns once a month, and again after the budget is raised.",
+    hint: t`Percent of the budget. Each warns once a month, and again after the budget is raised.`,
     input: { className: "max-w-48" },
   },
   {
@@ -150,38 +157,43 @@ const budgetFields = (typed: Typed<Form>): Entry<Form>[] => [
     fields: [
       {
         name: "overage",
-        label: "When the budget is spent",
+        label: t`When the budget is spent`,
         type: "radio",
         options: [
           {
             value: "stop",
-            label: "Stop",
-            hint: "Work is saved, then sandboxes pause. Work continues automatically when you raise the budget or a new month begins.",
+            label: t`Stop`,
+            hint: t`Work is saved, then sandboxes pause. Work continues automatically when you raise the budget or a new month begins.`,
           },
           {
             value: "on",
-            label: "Continue",
-            hint: "Work continues and may exceed the budget, up to the cap below.",
+            label: t`Continue`,
+            hint: t`Work continues and may exceed the budget, up to the cap below.`,
           },
         ],
       },
       ...(typed.overage === "on" ? [CAP] : []),
       {
         name: "grace_seconds",
-        label: "Minutes until work pauses",
+        label: t`Minutes until work pauses`,
         type: "text",
         codec: secondsInMinutes,
-        hint: "Users see the countdown and can finish a step.",
+        hint: t`Users see the countdown and can finish a step.`,
         input: DECIMAL,
       },
     ],
   },
   {
-    legend: "Who gets warnings",
+    legend: t`Who gets warnings`,
     fields: [
-      { name: "app", label: "In the app", type: "boolean", hint: "Everyone in the team, in the inbox." },
-      { name: "mail", label: "By e-mail", type: "boolean", hint: "Owners and admins." },
-      { name: "webhooks", label: "By webhook", type: "boolean", hint: "The team's webhooks with this event selected." },
+      { name: "app", label: t`In the app`, type: "boolean", hint: t`Everyone in the team, in the inbox.` },
+      { name: "mail", label: t`By e-mail`, type: "boolean", hint: t`Owners and admins.` },
+      {
+        name: "webhooks",
+        label: t`By webhook`,
+        type: "boolean",
+        hint: t`The team's webhooks with this event selected.`,
+      },
     ],
   },
 ];
@@ -190,11 +202,11 @@ const DECIMAL = { inputMode: "decimal", className: "max-w-48" } as const;
 
 const CAP: Entry<Form> = {
   name: "overage_cap_nano",
-  label: "Cap beyond the budget, in dollars",
+  label: t`Cap beyond the budget, in dollars`,
   type: "text",
   codec: dollars,
-  placeholder: "no cap",
-  hint: "Empty: no cap.",
+  placeholder: t`no cap`,
+  hint: t`Empty: no cap.`,
   input: DECIMAL,
 };
 
@@ -203,7 +215,7 @@ function BudgetForm({ budget: b }: { budget: Budget }) {
   const client = useQueryClient();
   return (
     <SettingsForm
-      label="Budget"
+      label={t`Budget`}
       className="gap-5"
       loaded={valuesOf(b)}
       fields={budgetFields}
@@ -214,15 +226,15 @@ function BudgetForm({ budget: b }: { budget: Budget }) {
         client.setQueryData(costKeys.budget(team.slug), now);
         toast({
           kind: "good",
-          title: "Budget saved",
+          title: t`Budget saved`,
           text:
             b.status.state === "stopped" && now.status.state !== "stopped"
-              ? "Paused work continues automatically."
+              ? t`Paused work continues automatically.`
               : "",
         });
       }}
       refresh={[keys.executors(team.slug)]}
-      button="Save the budget"
+      button={t`Save the budget`}
     />
   );
 }
@@ -236,7 +248,7 @@ function Alerts({ budget: b }: { budget: Budget }) {
   return (
     <section aria-labelledby="budget-alerts">
       <h2 id="budget-alerts" className="mb-2 text-title font-semibold">
-        Warnings this month
+        <Trans>Warnings this month</Trans>
       </h2>
       <ul className="divide-y divide-hairline border-y border-hairline">
         {b.alerts.map((a) => (

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { queryOptions } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 import { hourly, usd } from "@/format/money";
@@ -35,7 +36,7 @@ export function fieldsOf(settings: readonly Setting[], size?: FieldOf<string, Va
       .filter((s) => (s.group === "advanced") === rare && !(size && s.name === MEMORY))
       .map((s) => (size && s.name === CPUS ? size : fieldOf(s)));
   const rare = fields(true);
-  return [...fields(false), ...(rare.length > 0 ? [{ summary: "Advanced", fields: rare }] : [])];
+  return [...fields(false), ...(rare.length > 0 ? [{ summary: t`Advanced`, fields: rare }] : [])];
 }
 
 const fieldOf = (s: Setting): FieldOf<string, Value> => ({
@@ -74,4 +75,4 @@ const HOURS = 730; // of a month on average
 
 /** What sandboxes that wait ahead of time cost. */
 export const poolCostWords = (price: number, least: number): string =>
-  `${least} ready at the default size: ${hourly(price * least)} an hour, about ${usd(price * least * HOURS)} a month.`;
+  t`${least} ready at the default size: ${hourly(price * least)} an hour, about ${usd(price * least * HOURS)} a month.`;

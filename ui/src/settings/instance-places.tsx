@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Fragment, type ReactNode, useState } from "react";
 import { executorsQuery, keys } from "@/api/queries";
@@ -24,11 +26,11 @@ export default function InstancePlacesSettings() {
   const team = useTeam();
   const settings = useQuery(instanceQuery());
   const executors = useQuery(executorsQuery(team.slug));
-  if (settings.isPending || executors.isPending) return <Skeleton rows={5} label="Loading the server's places" />;
+  if (settings.isPending || executors.isPending) return <Skeleton rows={5} label={t`Loading the server's places`} />;
   if (settings.isError && !settings.data)
     return (
       <Failure
-        what="The server's places could not be loaded."
+        what={t`The server's places could not be loaded.`}
         error={settings.error}
         retry={() => void settings.refetch()}
       />
@@ -40,20 +42,22 @@ export default function InstancePlacesSettings() {
     <section aria-labelledby="instance-places" className="flex flex-col gap-7">
       <div>
         <h2 id="instance-places" className="mb-1 text-title font-semibold">
-          The whole server
+          <Trans>The whole server</Trans>
         </h2>
-        <p className="text-fg2">For operators. A value with a lock is set in config.json or the environment.</p>
+        <p className="text-fg2">
+          <Trans>For operators. A value with a lock is set in config.json or the environment.</Trans>
+        </p>
       </div>
-      <Part settings={all.filter((s) => !isPool(s))} button="Save for the server" />
+      <Part settings={all.filter((s) => !isPool(s))} button={t`Save for the server`} />
       <Places all={places} executors={executors.data} />
       <Part
         labelledBy="instance-pool"
         settings={all.filter(isPool)}
         words={(v) => <PoolCost price={priceOf(paid)} least={v["pool.enabled"] ? Number(v["pool.min"] ?? 0) : 0} />}
-        button="Save the pool"
+        button={t`Save the pool`}
       >
         <h3 id="instance-pool" className="font-semibold">
-          Sandboxes made ahead of time
+          <Trans>Sandboxes made ahead of time</Trans>
         </h3>
       </Part>
     </section>
@@ -97,7 +101,7 @@ function Places({ all, executors }: PlacesProps) {
   return (
     <section aria-labelledby="instance-list">
       <h3 id="instance-list" className="mb-2 font-semibold">
-        Places with settings
+        <Trans>Places with settings</Trans>
       </h3>
       <ul className="divide-y divide-hairline border-y border-hairline">
         {[
@@ -105,10 +109,10 @@ function Places({ all, executors }: PlacesProps) {
           rest.length > 0 && (
             <li key="add" className="py-1.5">
               <Button aria-expanded={adding} onClick={() => setAdding(!adding)}>
-                Add a place
+                <Trans>Add a place</Trans>
               </Button>
               <span className="ml-3 text-meta text-fg3">
-                {rest.length === 1 ? "1 kind is not set up" : `${rest.length} kinds are not set up`}
+                {rest.length === 1 ? t`1 kind is not set up` : t`${rest.length} kinds are not set up`}
               </span>
             </li>
           ),

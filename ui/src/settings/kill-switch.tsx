@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { instanceKeys, killSwitchQuery, setKillSwitch } from "@/costs/operator-api";
@@ -17,61 +19,64 @@ export function KillSwitchPart() {
   return (
     <section aria-labelledby="kill-switch">
       <h2 id="kill-switch" className="text-title font-semibold">
-        Paid sandboxes
+        <Trans>Paid sandboxes</Trans>
       </h2>
       {state.isPending ? (
-        <Skeleton rows={1} label="Loading the switch" />
+        <Skeleton rows={1} label={t`Loading the switch`} />
       ) : !k ? (
-        <Failure what="The switch could not be loaded." error={state.error} retry={() => void state.refetch()} />
+        <Failure what={t`The switch could not be loaded.`} error={state.error} retry={() => void state.refetch()} />
       ) : k.on ? (
         <>
           <p className="mt-1">
-            <Mark kind="failed" word="Stopped" /> {k.at !== null && `since ${exact(k.at)}`}
-            {k.reason && `: ${k.reason}`}. No paid or metered sandbox can start in any team.
-            {k.stop && " Running ones are saved and stopped."}
+            <Mark kind="failed" word={t`Stopped`} /> {k.at !== null && t`since ${exact(k.at)}`}
+            {k.reason && `: ${k.reason}`}
+            <Trans>. No paid or metered sandbox can start in any team.</Trans>
+            {k.stop && t` Running ones are saved and stopped.`}
           </p>
-          <Button look="primary" className="mt-2" busy={allow.busy && "Allowing"} onClick={() => void allow.run()}>
-            Allow them again
+          <Button look="primary" className="mt-2" busy={allow.busy && t`Allowing`} onClick={() => void allow.run()}>
+            <Trans>Allow them again</Trans>
           </Button>
         </>
       ) : asking ? (
         <SettingsForm
-          label="Stop paid sandboxes"
+          label={t`Stop paid sandboxes`}
           className="mt-2 max-w-xl gap-3 rounded-md border border-failed bg-bg1 p-3"
           create
           loaded={{ reason: "", stop: false }}
           fields={[
             {
               name: "reason",
-              label: "Why",
+              label: t`Why`,
               type: "text",
-              placeholder: "A runaway agent; back by noon",
-              hint: "Shown to users whose start is refused.",
+              placeholder: t`A runaway agent; back by noon`,
+              hint: t`Shown to users whose start is refused.`,
               input: { autoFocus: true, maxLength: 200 },
             },
             {
               name: "stop",
-              label: "Also stop running sandboxes",
+              label: t`Also stop running sandboxes`,
               type: "boolean",
-              hint: "After their team's grace period. Files are synced first, and agents can be resumed.",
+              hint: t`After their team's grace period. Files are synced first, and agents can be resumed.`,
             },
           ]}
           save={(_, { reason, stop }) => setKillSwitch({ on: true, reason, stop })}
           refresh={[instanceKeys.killSwitch]}
           onSaved={() => setAsking(false)}
-          button="Stop paid sandboxes"
-          busy="Stopping"
+          button={t`Stop paid sandboxes`}
+          busy={t`Stopping`}
           look="danger"
           cancel={() => setAsking(false)}
         />
       ) : (
         <>
           <p className="mt-1 text-fg2">
-            Paid sandboxes start as plans and budgets allow. This stops them immediately in every team. Work on this
-            server continues.
+            <Trans>
+              Paid sandboxes start as plans and budgets allow. This stops them immediately in every team. Work on this
+              server continues.
+            </Trans>
           </p>
           <Button look="danger" className="mt-2" onClick={() => setAsking(true)}>
-            Stop paid sandboxes…
+            <Trans>Stop paid sandboxes…</Trans>
           </Button>
         </>
       )}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { Workspace } from "@/api/client";
@@ -14,17 +16,21 @@ export default function LinksSettings() {
   return (
     <div className="flex flex-col gap-4">
       <p className="text-fg2">
-        Anyone with one of these links can view one terminal without signing in, and nothing else. Create links in a
-        workspace's menu. Expired links stay here for 30 days.
+        <Trans>
+          Anyone with one of these links can view one terminal without signing in, and nothing else. Create links in a
+          workspace's menu. Expired links stay here for 30 days.
+        </Trans>
       </p>
       {list.isPending ? (
-        <Skeleton rows={3} label="Loading the links" />
+        <Skeleton rows={3} label={t`Loading the links`} />
       ) : list.isError && !list.data ? (
-        <Failure what="The links could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The links could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       ) : list.data.length === 0 ? (
-        <p className="text-fg3">No shared sessions.</p>
+        <p className="text-fg3">
+          <Trans>No shared sessions.</Trans>
+        </p>
       ) : (
-        <ul aria-label="Shared links" className="divide-y divide-hairline border-y border-hairline">
+        <ul aria-label={t`Shared links`} className="divide-y divide-hairline border-y border-hairline">
           {list.data.map((l) => (
             <LinkRow key={l.id} link={l}>
               <Where workspace={works.data?.find((w) => w.id === l.workspace_id)} session={l.session_id} />

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -24,12 +26,16 @@ export default function MembersSettings() {
     <div className="flex flex-col gap-7">
       <section aria-labelledby="members">
         <h2 id="members" className="mb-2 text-title font-semibold">
-          Members of {team.name}
+          <Trans>Members of {team.name}</Trans>
         </h2>
         {members.isPending ? (
-          <Skeleton rows={3} label="Loading the members" />
+          <Skeleton rows={3} label={t`Loading the members`} />
         ) : members.isError && !members.data ? (
-          <Failure what="The members could not be loaded." error={members.error} retry={() => void members.refetch()} />
+          <Failure
+            what={t`The members could not be loaded.`}
+            error={members.error}
+            retry={() => void members.refetch()}
+          />
         ) : (
           <ul className="divide-y divide-hairline border-y border-hairline">
             {members.data.map((m) => (
@@ -38,7 +44,9 @@ export default function MembersSettings() {
           </ul>
         )}
         <details className="mt-2 w-fit text-meta text-fg3">
-          <summary className="flex min-h-6 cursor-pointer items-center text-accent">What the roles may do</summary>
+          <summary className="flex min-h-6 cursor-pointer items-center text-accent">
+            <Trans>What the roles may do</Trans>
+          </summary>
           <ul className="mt-1">
             {ROLES.map(([r, text]) => (
               <li key={r}>{text}</li>
@@ -64,21 +72,21 @@ function MemberRow({ member: m }: { member: Schemas["Member"] }) {
     confirm: (role) =>
       self &&
       role !== m.role && {
-        title: `Make yourself ${role} of ${team.name}?`,
-        body: "Only someone with more rights than your new role can undo this.",
-        action: "Change my role",
+        title: t`Make yourself ${role} of ${team.name}?`,
+        body: t`Only someone with more rights than your new role can undo this.`,
+        action: t`Change my role`,
         danger: true,
       },
     refresh: [keys.members(team.slug)],
     done: () => self && refreshMe(),
-    failed: `The role of ${m.user.name} was not changed`,
+    failed: t`The role of ${m.user.name} was not changed`,
   });
   const remove = useAction({
     act: () => api.DELETE("/teams/{team}/members/{id}", { params: { path } }),
     confirm: {
-      title: self ? `Leave ${team.name}?` : `Remove ${m.user.name} from ${team.name}?`,
-      body: `${self ? "Your" : "Their"} workspaces stay in the team; private ones are then seen by its owners and admins. ${self ? "Your" : "Their"} agents' own accounts and machines stop serving it immediately.`,
-      action: self ? "Leave" : "Remove",
+      title: self ? t`Leave ${team.name}?` : t`Remove ${m.user.name} from ${team.name}?`,
+      body: t`${self ? t`Your` : t`Their`} workspaces stay in the team; private ones are then seen by its owners and admins. ${self ? t`Your` : t`Their`} agents' own accounts and machines stop serving it immediately.`,
+      action: self ? t`Leave` : t`Remove`,
       danger: true,
     },
     refresh: self ? [] : [keys.members(team.slug)],
@@ -89,7 +97,7 @@ function MemberRow({ member: m }: { member: Schemas["Member"] }) {
       await client.fetchQuery({ ...meQuery(), staleTime: 0 });
       await navigate({ to: "/" });
     },
-    failed: self ? "You have not left" : `${m.user.name} was not removed`,
+    failed: self ? t`You have not left` : t`${m.user.name} was not removed`,
   });
   // Owners are changed by owners only.
   const manage = team.can("member.manage") && (m.role !== "owner" || team.role === "owner");
@@ -98,13 +106,18 @@ function MemberRow({ member: m }: { member: Schemas["Member"] }) {
       <div className="min-w-0 flex-1 basis-48">
         <p className="truncate">
           {m.user.name}
-          {self && <span className="text-fg3"> (you)</span>}
+          {self && (
+            <span className="text-fg3">
+              {" "}
+              <Trans>(you)</Trans>
+            </span>
+          )}
         </p>
         {m.user.email && <p className="truncate text-meta text-fg3">{m.user.email}</p>}
       </div>
       {manage ? (
         <select
-          aria-label={`Role of ${m.user.name}`}
+          aria-label={t`Role of ${m.user.name}`}
           value={m.role}
           disabled={change.busy}
           onChange={(e) => void change.run(e.target.value as Role)}
@@ -123,9 +136,9 @@ function MemberRow({ member: m }: { member: Schemas["Member"] }) {
         <Button
           busy={remove.busy}
           onClick={() => void remove.run()}
-          aria-label={self ? "Leave the team" : `Remove ${m.user.name}`}
+          aria-label={self ? t`Leave the team` : t`Remove ${m.user.name}`}
         >
-          {self ? "Leave" : "Remove"}
+          {self ? t`Leave` : t`Remove`}
         </Button>
       )}
     </li>
@@ -139,21 +152,23 @@ function Invites() {
     <section aria-labelledby="invites" className="flex flex-col gap-3">
       <div>
         <h2 id="invites" className="text-title font-semibold">
-          Invite someone
+          <Trans>Invite someone</Trans>
         </h2>
         <p className="text-fg2">
-          The link works once, for seven days. People without an account can create one with it. If you enter the
-          address of an existing user, they also see the invitation in Parawork.
+          <Trans>
+            The link works once, for seven days. People without an account can create one with it. If you enter the
+            address of an existing user, they also see the invitation in Parawork.
+          </Trans>
         </p>
       </div>
       <NewInvite />
       {list.isPending ? (
-        <Skeleton rows={1} label="Loading the invites" />
+        <Skeleton rows={1} label={t`Loading the invites`} />
       ) : list.isError && !list.data ? (
-        <Failure what="The invites could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The invites could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       ) : (
         list.data.length > 0 && (
-          <ul aria-label="Open invites" className="divide-y divide-hairline border-y border-hairline">
+          <ul aria-label={t`Open invites`} className="divide-y divide-hairline border-y border-hairline">
             {list.data.map((i) => (
               <InviteRow key={i.id} invite={i} />
             ))}
@@ -171,12 +186,12 @@ function NewInvite() {
     <>
       {made && (
         <Once
-          title={`Invite ${asRole(made.role)}${made.email ? ` for ${made.email}` : ""}`}
+          title={t`Invite ${asRole(made.role)}${made.email ? t` for ${made.email}` : ""}`}
           text={made.url}
-          label="the invite"
+          label={t`the invite`}
           onDone={() => setMade(undefined)}
         >
-          {made.mailed && `It was also emailed to ${made.email}.`}
+          {made.mailed && t`It was also emailed to ${made.email}.`}
         </Once>
       )}
       <SettingsForm
@@ -187,16 +202,16 @@ function NewInvite() {
         fields={[
           {
             name: "email",
-            label: "E-mail (optional)",
+            label: t`E-mail (optional)`,
             type: "text",
             placeholder: "ada@example.com",
-            hint: "Only someone with this address can accept.",
+            hint: t`Only someone with this address can accept.`,
             className: "min-w-52 flex-1",
             input: { type: "email", maxLength: 254 },
           },
           {
             name: "role",
-            label: "Role",
+            label: t`Role`,
             type: "choice",
             className: "w-32",
             options: rolesToGive(team.role).map((r) => ({ value: r, label: r })),
@@ -213,8 +228,8 @@ function NewInvite() {
         preserve={["role"]}
         onSaved={setMade}
         refresh={[peopleKeys.invites(team.slug)]}
-        button="Create invite"
-        busy="Creating"
+        button={t`Create invite`}
+        busy={t`Creating`}
       />
     </>
   );
@@ -223,11 +238,11 @@ function NewInvite() {
 function InviteRow({ invite: i }: { invite: Invite }) {
   const team = useTeam();
   const now = useNow();
-  const whom = i.email || "anyone with the link";
+  const whom = i.email || t`anyone with the link`;
   const revoke = useAction({
     act: () => api.DELETE("/invites/{id}", { params: { path: { id: i.id } } }),
     refresh: [peopleKeys.invites(team.slug)],
-    failed: "The invite was not revoked",
+    failed: t`The invite was not revoked`,
   });
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-1 py-2">
@@ -237,14 +252,19 @@ function InviteRow({ invite: i }: { invite: Invite }) {
         </p>
         <p className="text-meta text-fg3">
           <span title={exact(i.created_at)}>
-            by {i.created_by.name || "somebody"} {ago(i.created_at, now)}
+            <Trans>
+              by {i.created_by.name || t`somebody`} {ago(i.created_at, now)}
+            </Trans>
           </span>{" "}
-          · <span title={exact(i.expires_at)}>ends {dateOf(i.expires_at)}</span>
-          {i.mailed && " · mailed"}
+          ·{" "}
+          <span title={exact(i.expires_at)}>
+            <Trans>ends {dateOf(i.expires_at)}</Trans>
+          </span>
+          {i.mailed && t` · mailed`}
         </p>
       </div>
-      <Button busy={revoke.busy} onClick={() => void revoke.run()} aria-label={`Revoke the invite for ${whom}`}>
-        Revoke
+      <Button busy={revoke.busy} onClick={() => void revoke.run()} aria-label={t`Revoke the invite for ${whom}`}>
+        <Trans>Revoke</Trans>
       </Button>
     </li>
   );

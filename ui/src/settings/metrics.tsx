@@ -1,7 +1,9 @@
+import { plural, t as tr } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { usd } from "@/format/money";
-import { count, plural, sentence } from "@/format/text";
+import { count, sentence } from "@/format/text";
 import { exact } from "@/format/time";
 import { cx } from "@/kit/cx";
 import { Mark } from "@/kit/mark";
@@ -19,10 +21,10 @@ import {
 /** How the server's places do: targets, what was made and reused, what it costs. For operators. */
 export default function MetricsSettings() {
   const metrics = useQuery(metricsQuery());
-  if (metrics.isPending) return <Skeleton rows={8} label="Counting" />;
+  if (metrics.isPending) return <Skeleton rows={8} label={tr`Counting`} />;
   if (metrics.isError && !metrics.data)
     return (
-      <Failure what="The figures could not be loaded." error={metrics.error} retry={() => void metrics.refetch()} />
+      <Failure what={tr`The figures could not be loaded.`} error={metrics.error} retry={() => void metrics.refetch()} />
     );
   const m = metrics.data;
   return (
@@ -33,10 +35,10 @@ export default function MetricsSettings() {
       <Purposes list={m.purposes} total={m.total} />
       <Costs
         id="cost-workspaces"
-        title="Cost by workspace"
+        title={tr`Cost by workspace`}
         rows={m.workspaces.map((w) => ({
           id: w.workspace_id,
-          name: `${w.key} ${w.name}`.trim() || "A deleted workspace",
+          name: `${w.key} ${w.name}`.trim() || tr`A deleted workspace`,
           more: w.team,
           nano: w.cost_nano,
         }))}
@@ -44,10 +46,10 @@ export default function MetricsSettings() {
       {m.teams.length > 1 && (
         <Costs
           id="cost-teams"
-          title="Cost by team"
+          title={tr`Cost by team`}
           rows={m.teams.map((t) => ({
             id: t.team_id,
-            name: t.name || "A deleted team",
+            name: t.name || tr`A deleted team`,
             more: "",
             nano: t.cost_nano,
           }))}
@@ -55,10 +57,10 @@ export default function MetricsSettings() {
       )}
       <Costs
         id="cost-users"
-        title="Cost by user"
+        title={tr`Cost by user`}
         rows={m.users.map((u) => ({
           id: u.user_id,
-          name: u.name || (u.user_id ? "A deleted user" : "The server itself"),
+          name: u.name || (u.user_id ? tr`A deleted user` : tr`The server itself`),
           more: "",
           nano: u.cost_nano,
         }))}
@@ -81,14 +83,14 @@ function Part({ id, title, about, children }: { id: string; title: string; about
 
 function Targets({ list }: { list: Target[] }) {
   return (
-    <Part id="targets" title="Targets" about="For the place with the worst result.">
+    <Part id="targets" title={tr`Targets`} about={tr`For the place with the worst result.`}>
       <ul className="divide-y divide-hairline border-y border-hairline">
         {list.map((t) => (
           <li key={t.name} className="flex min-h-8 flex-wrap items-baseline gap-x-3 py-1">
             {t.met === null ? (
-              <Mark kind="idle" word="Not measured yet" className="w-36" />
+              <Mark kind="idle" word={tr`Not measured yet`} className="w-36" />
             ) : (
-              <Mark kind={t.met ? "merged" : "needs"} word={t.met ? "Met" : "Not met"} className="w-36" />
+              <Mark kind={t.met ? "merged" : "needs"} word={t.met ? tr`Met` : tr`Not met`} className="w-36" />
             )}
             <span className="w-16 text-right font-medium tabular-nums max-sm:w-auto">{targetValue(t)}</span>
             <span className="min-w-0 flex-1 basis-60 text-fg2">{sentence(t.description)}</span>
@@ -114,48 +116,52 @@ function Bar({ part, mark, className }: { part: number; mark: "done" | "needs" |
 function Budget({ metrics: m }: { metrics: InstanceMetrics }) {
   const b = budgetSaid(m.budget);
   return (
-    <Part id="budget" title="Budget">
+    <Part id="budget" title={tr`Budget`}>
       <p className="tabular-nums">
         {b.mark !== "done" && (
-          <Mark kind={b.mark} word={b.mark === "failed" ? "Spent" : "Nearly spent"} className="mr-2" />
+          <Mark kind={b.mark} word={b.mark === "failed" ? tr`Spent` : tr`Nearly spent`} className="mr-2" />
         )}
         {b.words}
       </p>
       {(m.budget.limit_nano ?? 0) > 0 && <Bar part={b.part} mark={b.mark} className="mt-1.5 max-w-md" />}
       {m.pool.enabled ? (
         <p className="mt-2 text-fg2 tabular-nums">
-          Pool: {count(m.pool.ready)} ready, {count(m.pool.making)} being created, {count(m.pool.taken)} in use; taken{" "}
-          {plural(m.pool.hits, "time")}, none was ready {plural(m.pool.misses, "time")}; {usd(m.pool.cost_nano_month)}{" "}
-          this month.
+          <Trans>
+            Pool: {count(m.pool.ready)} ready, {count(m.pool.making)} being created, {count(m.pool.taken)} in use; taken{" "}
+            {plural(m.pool.hits, { one: "# time", other: "# times" })}, none was ready{" "}
+            {plural(m.pool.misses, { one: "# time", other: "# times" })}; {usd(m.pool.cost_nano_month)} this month.
+          </Trans>
         </p>
       ) : (
-        <p className="mt-2 text-fg3">The pool is empty.</p>
+        <p className="mt-2 text-fg3">
+          <Trans>The pool is empty.</Trans>
+        </p>
       )}
     </Part>
   );
 }
 
 const COLUMNS: readonly { title: string; cell: (p: InstanceMetrics["places"][number]) => string }[] = [
-  { title: "Workspaces", cell: (p) => `${count(p.workspaces)} (${percent(p.share)})` },
-  { title: "Active", cell: (p) => count(p.active) },
-  { title: "Idle", cell: (p) => percent(p.idle_share) },
-  { title: "Created", cell: (p) => count(p.created) },
-  { title: "Failed to create", cell: (p) => count(p.failed) },
-  { title: "Success", cell: (p) => percent(p.success) },
-  { title: "Start, median", cell: (p) => took(p.create_p50_ms) },
-  { title: "Start, p95", cell: (p) => took(p.create_p95_ms) },
-  { title: "Sync, p95", cell: (p) => took(p.sync_lag_p95_ms) },
-  { title: "Reused", cell: (p) => count(p.reused) },
-  { title: "Cleaned up", cell: (p) => count(p.cleaned) },
-  { title: "Failed checks", cell: (p) => count(p.health_failures) },
-  { title: "Fallbacks", cell: (p) => count(p.fallbacks) },
-  { title: "Cost this month", cell: (p) => usd(p.cost_nano_month) },
+  { title: tr`Workspaces`, cell: (p) => `${count(p.workspaces)} (${percent(p.share)})` },
+  { title: tr`Active`, cell: (p) => count(p.active) },
+  { title: tr`Idle`, cell: (p) => percent(p.idle_share) },
+  { title: tr`Created`, cell: (p) => count(p.created) },
+  { title: tr`Failed to create`, cell: (p) => count(p.failed) },
+  { title: tr`Success`, cell: (p) => percent(p.success) },
+  { title: tr`Start, median`, cell: (p) => took(p.create_p50_ms) },
+  { title: tr`Start, p95`, cell: (p) => took(p.create_p95_ms) },
+  { title: tr`Sync, p95`, cell: (p) => took(p.sync_lag_p95_ms) },
+  { title: tr`Reused`, cell: (p) => count(p.reused) },
+  { title: tr`Cleaned up`, cell: (p) => count(p.cleaned) },
+  { title: tr`Failed checks`, cell: (p) => count(p.health_failures) },
+  { title: tr`Fallbacks`, cell: (p) => count(p.fallbacks) },
+  { title: tr`Cost this month`, cell: (p) => usd(p.cost_nano_month) },
 ];
 
 function Places({ list, since }: { list: InstanceMetrics["places"]; since: number }) {
   if (list.length === 0) return null;
   return (
-    <Part id="by-place" title="By place" about={`Counted since ${exact(since)}. Costs are this month's.`}>
+    <Part id="by-place" title={tr`By place`} about={tr`Counted since ${exact(since)}. Costs are this month's.`}>
       {/* A place is a column: there are few of them, and a phone shows one or two beside the names. */}
       <div
         className="overflow-x-auto"
@@ -168,7 +174,9 @@ function Places({ list, since }: { list: InstanceMetrics["places"]; since: numbe
           <thead>
             <tr>
               <th scope="col" className="py-1 pr-6">
-                <span className="sr-only">Figure</span>
+                <span className="sr-only">
+                  <Trans>Figure</Trans>
+                </span>
               </th>
               {list.map((p) => (
                 <th key={p.executor} scope="col" className="py-1 pr-6 text-right font-medium whitespace-nowrap">
@@ -198,18 +206,18 @@ function Places({ list, since }: { list: InstanceMetrics["places"]; since: numbe
 }
 
 const COUNTS = [
-  { title: "Active", key: "active" },
-  { title: "Created", key: "created" },
-  { title: "Failed to create", key: "failed" },
-  { title: "Reused", key: "reused" },
-  { title: "Cleaned up", key: "cleaned" },
-  { title: "Failed checks", key: "health_failures" },
+  { title: tr`Active`, key: "active" },
+  { title: tr`Created`, key: "created" },
+  { title: tr`Failed to create`, key: "failed" },
+  { title: tr`Reused`, key: "reused" },
+  { title: tr`Cleaned up`, key: "cleaned" },
+  { title: tr`Failed checks`, key: "health_failures" },
 ] as const;
 
 function Purposes({ list, total }: { list: InstanceMetrics["purposes"]; total: InstanceMetrics["total"] }) {
   if (list.length === 0) return null;
   return (
-    <Part id="by-purpose" title="By purpose">
+    <Part id="by-purpose" title={tr`By purpose`}>
       <div
         className="overflow-x-auto"
         role="region"
@@ -221,7 +229,7 @@ function Purposes({ list, total }: { list: InstanceMetrics["purposes"]; total: I
           <thead>
             <tr>
               <th scope="col" className="py-1 pr-6 text-left font-medium">
-                Purpose
+                <Trans>Purpose</Trans>
               </th>
               {COUNTS.map((c) => (
                 <th key={c.key} scope="col" className="py-1 pr-6 font-medium whitespace-nowrap">
@@ -267,15 +275,23 @@ function Costs({
   return (
     <Part id={id} title={title}>
       {most === 0 ? (
-        <p className="text-fg3">No costs yet.</p>
+        <p className="text-fg3">
+          <Trans>No costs yet.</Trans>
+        </p>
       ) : (
         <>
           <table className="w-full max-w-2xl text-left">
             <thead className="sr-only">
               <tr>
-                <th scope="col">Name</th>
-                <th scope="col">Share</th>
-                <th scope="col">Cost</th>
+                <th scope="col">
+                  <Trans>Name</Trans>
+                </th>
+                <th scope="col">
+                  <Trans>Share</Trans>
+                </th>
+                <th scope="col">
+                  <Trans>Cost</Trans>
+                </th>
               </tr>
             </thead>
             <tbody>
@@ -295,7 +311,9 @@ function Costs({
           </table>
           {sorted.length > MOST && (
             <p className="mt-1 text-meta text-fg3">
-              The {count(MOST)} largest of {count(sorted.length)}.
+              <Trans>
+                The {count(MOST)} largest of {count(sorted.length)}.
+              </Trans>
             </p>
           )}
         </>

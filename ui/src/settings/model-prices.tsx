@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { addPrice, type ModelPrice, modelKeys, nanoOf, perMillion, pricesByModel, pricesQuery } from "@/costs/models";
@@ -17,29 +19,31 @@ export function ModelPrices() {
     <section aria-labelledby="model-prices" className="flex flex-col gap-3">
       <div>
         <h2 id="model-prices" className="text-title font-semibold">
-          Prices of models
+          <Trans>Prices of models</Trans>
         </h2>
         <p className="text-fg2">
-          USD per million tokens. The cost of a model that is not listed is unknown, not zero. Your own rows override
-          the built-in ones.
+          <Trans>
+            USD per million tokens. The cost of a model that is not listed is unknown, not zero. Your own rows override
+            the built-in ones.
+          </Trans>
         </p>
       </div>
       <NewPrice />
       {prices.isPending ? (
-        <Skeleton rows={6} label="Loading the prices" />
+        <Skeleton rows={6} label={t`Loading the prices`} />
       ) : prices.isError && !prices.data ? (
-        <Failure what="The prices could not be loaded." error={prices.error} retry={() => void prices.refetch()} />
+        <Failure what={t`The prices could not be loaded.`} error={prices.error} retry={() => void prices.refetch()} />
       ) : (
         <>
           <div className="flex flex-wrap items-end gap-4">
             <TextField
-              label="Find a model"
+              label={t`Find a model`}
               type="search"
               fieldClass="w-64 max-w-full"
               value={find}
               onChange={(e) => setFind(e.target.value)}
             />
-            <Check label="Include past and future prices" checked={all} onChange={(e) => setAll(e.target.checked)} />
+            <Check label={t`Include past and future prices`} checked={all} onChange={(e) => setAll(e.target.checked)} />
           </div>
           <Table
             rows={(all ? prices.data : pricesByModel(prices.data).now).filter((p) =>
@@ -77,9 +81,9 @@ const amount = (name: Exclude<keyof Values, "model">, label: string, required = 
   codec: {
     format: () => "", // nothing is loaded
     parse: (text) => (text === "" ? null : nanoOf(text)),
-    message: "Enter an amount such as 0.125.",
+    message: t`Enter an amount such as 0.125.`,
   },
-  placeholder: required ? "" : "as input",
+  placeholder: required ? "" : t`as input`,
   input: { inputMode: "decimal", required },
 });
 
@@ -89,17 +93,17 @@ const PRICE: Entry<Values>[] = [
     fields: [
       {
         name: "model",
-        label: "Model",
+        label: t`Model`,
         type: "text",
         placeholder: "my-model, or my-* for a prefix",
         className: "col-span-2 sm:col-span-6",
         input: { required: true, maxLength: 200 },
       },
-      amount("input_nano", "Input", true),
-      amount("output_nano", "Output", true),
-      amount("cache_read_nano", "Cache read"),
-      amount("cache_write_nano", "Cache write"),
-      amount("cache_write_hour_nano", "Cache write, 1 h"),
+      amount("input_nano", t`Input`, true),
+      amount("output_nano", t`Output`, true),
+      amount("cache_read_nano", t`Cache read`),
+      amount("cache_write_nano", t`Cache write`),
+      amount("cache_write_hour_nano", t`Cache write, 1 h`),
     ],
   },
 ];
@@ -107,7 +111,7 @@ const PRICE: Entry<Values>[] = [
 function NewPrice() {
   return (
     <SettingsForm
-      label="New price"
+      label={t`New price`}
       className="gap-3 panel p-3"
       create
       loaded={EMPTY}
@@ -116,28 +120,33 @@ function NewPrice() {
         addPrice({ ...rest, input_nano: input_nano ?? 0, output_nano: output_nano ?? 0 })
       }
       refresh={[modelKeys.prices]}
-      onSaved={(p) => void toast({ title: `${p.model} has this price from now on.` })}
-      button="Add price"
-      busy="Adding"
+      onSaved={(p) => void toast({ title: t`${p.model} has this price from now on.` })}
+      button={t`Add price`}
+      busy={t`Adding`}
       look="plain"
     />
   );
 }
 
 function Table({ rows }: { rows: ModelPrice[] }) {
-  if (rows.length === 0) return <p className="text-fg3">No model matches.</p>;
+  if (rows.length === 0)
+    return (
+      <p className="text-fg3">
+        <Trans>No model matches.</Trans>
+      </p>
+    );
   return (
     <div
       className="max-h-[32rem] overflow-auto border-y border-hairline"
       role="region"
-      aria-label="Prices"
+      aria-label={t`Prices`}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
       tabIndex={0}
     >
       <table className="w-full text-left tabular-nums">
         <thead className="sticky top-0 bg-bg1">
           <tr>
-            {["Model", "Input", "Output", "Cache read", "Cache write", "1 h", "From", "By"].map((t, i) => (
+            {[t`Model`, t`Input`, t`Output`, t`Cache read`, t`Cache write`, "1 h", t`From`, t`By`].map((t, i) => (
               <th
                 key={t}
                 scope="col"
@@ -163,8 +172,8 @@ function Table({ rows }: { rows: ModelPrice[] }) {
               )}
               <td className="py-1 pr-5 whitespace-nowrap text-fg2">{exact(p.effective_from)}</td>
               <td className="py-1 pr-5 whitespace-nowrap text-fg2">
-                {p.built_in ? "the program" : "an operator"}
-                {p.in_force ? "" : ", not now"}
+                {p.built_in ? t`the program` : t`an operator`}
+                {p.in_force ? "" : t`, not now`}
               </td>
             </tr>
           ))}

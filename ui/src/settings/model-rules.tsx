@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQueryClient } from "@tanstack/react-query";
 import { type Draft, draftOf, limitOfDraft, type ModelLimits, modelKeys, saveLimits, wrongRule } from "@/costs/models";
 import { Button } from "@/kit/button";
@@ -10,24 +12,24 @@ export function ModelRules({ rules, team, editable }: { rules: ModelLimits; team
   const client = useQueryClient();
   return (
     <SettingsForm
-      label={team ? "The team's rules" : "Rules for every team"}
+      label={team ? t`The team's rules` : t`Rules for every team`}
       className="gap-3"
       loaded={{ rules: rules.items.map(draftOf) }}
       fields={[
         {
           name: "rules",
-          label: "Rules",
+          label: t`Rules`,
           type: "custom",
-          check: (drafts) => (drafts.some((d) => wrongRule(d, drafts)) ? "A rule is incomplete." : undefined),
+          check: (drafts) => (drafts.some((d) => wrongRule(d, drafts)) ? t`A rule is incomplete.` : undefined),
           render: ({ value, set }) => <Rules drafts={value} editable={editable} onChange={set} />,
         },
       ]}
       save={(_, all) => saveLimits(all.rules.map(limitOfDraft), team)}
       onSaved={(now) => {
         client.setQueryData(modelKeys.limits(team), now);
-        toast({ title: "Saved. It applies within seconds." });
+        toast({ title: t`Saved. It applies within seconds.` });
       }}
-      button={editable ? "Save the rules" : ""}
+      button={editable ? t`Save the rules` : ""}
     />
   );
 }
@@ -45,7 +47,9 @@ function Rules({ drafts, editable, onChange }: RulesProps) {
   return (
     <>
       {drafts.length === 0 && (
-        <p className="text-fg3">No rules: every model is allowed, as often as its provider permits.</p>
+        <p className="text-fg3">
+          <Trans>No rules: every model is allowed, as often as its provider permits.</Trans>
+        </p>
       )}
       <ul className="flex flex-col gap-3">
         {drafts.map((d) => (
@@ -64,7 +68,7 @@ function Rules({ drafts, editable, onChange }: RulesProps) {
           className="self-start"
           onClick={() => onChange([...drafts, { key: next, model: "", allowed: true, requests: "", tokens: "" }])}
         >
-          Add a rule
+          <Trans>Add a rule</Trans>
         </Button>
       )}
     </>
@@ -89,9 +93,13 @@ function Rule({
   return (
     <li className="panel p-3">
       <fieldset disabled={!editable} className="flex flex-wrap items-end gap-3">
-        <legend className="sr-only">Rule for {d.model || "a model"}</legend>
+        <legend className="sr-only">
+          <Trans>Rule for {d.model || t`a model`}</Trans>
+        </legend>
         <label className="min-w-40 flex-1">
-          <span className="mb-1 block font-medium">Model</span>
+          <span className="mb-1 block font-medium">
+            <Trans>Model</Trans>
+          </span>
           <input
             required
             maxLength={200}
@@ -104,29 +112,33 @@ function Rule({
           />
         </label>
         <label className="w-32">
-          <span className="mb-1 block font-medium">Requests per minute</span>
+          <span className="mb-1 block font-medium">
+            <Trans>Requests per minute</Trans>
+          </span>
           <input
             inputMode="numeric"
             value={d.requests}
-            placeholder="no limit"
+            placeholder={t`no limit`}
             onChange={(e) => change(d.key, { requests: e.target.value })}
             className={inputClass}
           />
         </label>
         <label className="w-32">
-          <span className="mb-1 block font-medium">Tokens per minute</span>
+          <span className="mb-1 block font-medium">
+            <Trans>Tokens per minute</Trans>
+          </span>
           <input
             inputMode="numeric"
             value={d.tokens}
-            placeholder="no limit"
+            placeholder={t`no limit`}
             onChange={(e) => change(d.key, { tokens: e.target.value })}
             className={inputClass}
           />
         </label>
-        <Check label="Allowed" checked={d.allowed} onChange={(e) => change(d.key, { allowed: e.target.checked })} />
+        <Check label={t`Allowed`} checked={d.allowed} onChange={(e) => change(d.key, { allowed: e.target.checked })} />
         {editable && (
-          <Button look="quiet" onClick={remove} aria-label={`Remove the rule for ${d.model || "a model"}`}>
-            Remove
+          <Button look="quiet" onClick={remove} aria-label={t`Remove the rule for ${d.model || t`a model`}`}>
+            <Trans>Remove</Trans>
           </Button>
         )}
       </fieldset>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import {
@@ -29,35 +31,39 @@ export default function ModelsSettings() {
     <div key={team.id} className="flex flex-col gap-7">
       <section aria-labelledby="model-rules">
         <h2 id="model-rules" className="text-title font-semibold">
-          Models
+          <Trans>Models</Trans>
         </h2>
         <p className="mb-3 text-fg2">
-          Agents with an API key account call models through this server. The rule with the most specific name decides
-          whether a model is allowed. All matching rules limit requests and tokens per minute.
+          <Trans>
+            Agents with an API key account call models through this server. The rule with the most specific name decides
+            whether a model is allowed. All matching rules limit requests and tokens per minute.
+          </Trans>
         </p>
         {limits.isPending ? (
-          <Skeleton rows={3} label="Loading the rules" />
+          <Skeleton rows={3} label={t`Loading the rules`} />
         ) : limits.isError && !limits.data ? (
-          <Failure what="The rules could not be loaded." error={limits.error} retry={() => void limits.refetch()} />
+          <Failure what={t`The rules could not be loaded.`} error={limits.error} retry={() => void limits.refetch()} />
         ) : (
           <>
             <ModelRules rules={limits.data} team={team.slug} editable={team.can("quotas.manage")} />
             {limits.data.instance.length > 0 && (
               <p className="mt-3 text-meta text-fg3">
-                The server's rules also apply:{" "}
-                {limits.data.instance
-                  .map((l) =>
-                    [
-                      l.model,
-                      l.allowed ? "" : "not allowed",
-                      l.requests_minute === null ? "" : `${count(l.requests_minute)} requests per minute`,
-                      l.tokens_minute === null ? "" : `${count(l.tokens_minute)} tokens per minute`,
-                    ]
-                      .filter(Boolean)
-                      .join(" "),
-                  )
-                  .join("; ")}
-                .
+                <Trans>
+                  The server's rules also apply:{" "}
+                  {limits.data.instance
+                    .map((l) =>
+                      [
+                        l.model,
+                        l.allowed ? "" : t`not allowed`,
+                        l.requests_minute === null ? "" : `${count(l.requests_minute)} requests per minute`,
+                        l.tokens_minute === null ? "" : `${count(l.tokens_minute)} tokens per minute`,
+                      ]
+                        .filter(Boolean)
+                        .join(" "),
+                    )
+                    .join("; ")}
+                  .
+                </Trans>
               </p>
             )}
           </>
@@ -81,16 +87,16 @@ function Requests({ team }: { team: string }) {
     <section aria-labelledby="model-requests">
       <div className="flex flex-wrap items-baseline justify-between gap-3">
         <h2 id="model-requests" className="text-title font-semibold">
-          Recent requests
+          <Trans>Recent requests</Trans>
         </h2>
-        <Check label="Failed only" checked={failed} onChange={(e) => setFailed(e.target.checked)} />
+        <Check label={t`Failed only`} checked={failed} onChange={(e) => setFailed(e.target.checked)} />
       </div>
       {pages.isPending ? (
-        <Skeleton rows={6} label="Loading the requests" />
+        <Skeleton rows={6} label={t`Loading the requests`} />
       ) : pages.isError && !pages.data ? (
-        <Failure what="The requests could not be loaded." error={pages.error} retry={() => void pages.refetch()} />
+        <Failure what={t`The requests could not be loaded.`} error={pages.error} retry={() => void pages.refetch()} />
       ) : rows.length === 0 ? (
-        <p className="mt-2 text-fg3">{failed ? "No failed requests." : "No requests yet."}</p>
+        <p className="mt-2 text-fg3">{failed ? t`No failed requests.` : t`No requests yet.`}</p>
       ) : (
         <div
           className="mt-2 overflow-x-auto"
@@ -102,7 +108,7 @@ function Requests({ team }: { team: string }) {
           <table className="w-full text-left tabular-nums">
             <thead>
               <tr>
-                {["When", "Model", "In", "Out", "Cost", "First byte", "Outcome"].map((t) => (
+                {[t`When`, t`Model`, t`In`, t`Out`, t`Cost`, t`First byte`, t`Outcome`].map((t) => (
                   <th key={t} scope="col" className="py-1 pr-5 font-medium whitespace-nowrap">
                     {t}
                   </th>
@@ -120,10 +126,10 @@ function Requests({ team }: { team: string }) {
       {pages.hasNextPage && (
         <Button
           className="mt-3"
-          busy={pages.isFetchingNextPage && "Loading"}
+          busy={pages.isFetchingNextPage && t`Loading`}
           onClick={() => void pages.fetchNextPage()}
         >
-          Show older
+          <Trans>Show older</Trans>
         </Button>
       )}
     </section>
@@ -150,7 +156,11 @@ function Row({ request: r }: { request: ModelRequest }) {
         ) : (
           <span className="text-fg2">{errorWords(r.error)}</span>
         )}
-        {r.attempts > 1 && <span className="ml-2 text-fg3">{count(r.attempts)} tries</span>}
+        {r.attempts > 1 && (
+          <span className="ml-2 text-fg3">
+            <Trans>{count(r.attempts)} tries</Trans>
+          </span>
+        )}
       </td>
     </tr>
   );

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -85,13 +87,13 @@ export function SettingsNav({ shown, current }: { shown: readonly Section[]; cur
   const hidden = visible.some((p) => p.isFolded);
   return (
     <nav
-      aria-label="Settings"
+      aria-label={t`Settings`}
       className="flex min-w-0 shrink-0 flex-col gap-2 md:sticky md:top-0 md:max-h-[calc(100vh-6rem)] md:w-44 md:self-start md:overflow-y-auto p-0.5"
     >
       <input
         type="search"
-        aria-label="Find a setting"
-        placeholder="Find a setting"
+        aria-label={t`Find a setting`}
+        placeholder={t`Find a setting`}
         value={typed}
         onChange={(e) => setTyped(e.target.value)}
         onKeyDown={(e) => {
@@ -102,7 +104,7 @@ export function SettingsNav({ shown, current }: { shown: readonly Section[]; cur
         className={inputClass}
       />
       {found ? (
-        <ul aria-label="Settings found" className="flex flex-col">
+        <ul aria-label={t`Settings found`} className="flex flex-col">
           {found.map((s) => (
             <li key={s}>
               <PartLink part={s} current={s === current} onOpen={() => setTyped("")}>
@@ -111,7 +113,11 @@ export function SettingsNav({ shown, current }: { shown: readonly Section[]; cur
               </PartLink>
             </li>
           ))}
-          {found.length === 0 && <li className="px-2.5 text-fg2">No setting has these words.</li>}
+          {found.length === 0 && (
+            <li className="px-2.5 text-fg2">
+              <Trans>No setting has these words.</Trans>
+            </li>
+          )}
         </ul>
       ) : (
         <div className="flex gap-1 overflow-x-auto md:flex-col">
@@ -145,7 +151,7 @@ export function SettingsNav({ shown, current }: { shown: readonly Section[]; cur
           })}
           {hidden && (
             <button type="button" className={cx(ITEM, "shrink-0 text-left")} onClick={() => setAll(true)}>
-              More settings
+              <Trans>More settings</Trans>
             </button>
           )}
         </div>
@@ -176,7 +182,7 @@ export function PartTabs({
       ))}
       {page.name === "Costs" && (
         <Link to="/$team/usage" params={{ team: team.slug }} className={ITEM}>
-          Usage
+          <Trans>Usage</Trans>
         </Link>
       )}
     </nav>

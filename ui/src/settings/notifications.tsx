@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useState } from "react";
 import { KIND_LIST, type Kind, loadRules, rules, type Show, setRule, setVolume } from "@/inbox/notify/rules";
 import { play } from "@/inbox/notify/sound";
@@ -10,15 +12,15 @@ import { toast } from "@/state/toasts";
 import { Push } from "./push";
 
 const WORDS: Record<Kind, { name: string; about: string }> = {
-  question: { name: "An agent needs me", about: "It asks for permission or for an answer." },
-  failed: { name: "An agent failed", about: "It ended with an error, or its workspace could not be created." },
-  stuck: { name: "An agent is stuck", about: "It works, but nothing has happened for a while." },
+  question: { name: t`An agent needs me`, about: t`It asks for permission or for an answer.` },
+  failed: { name: t`An agent failed`, about: t`It ended with an error, or its workspace could not be created.` },
+  stuck: { name: t`An agent is stuck`, about: t`It works, but nothing has happened for a while.` },
   budget: {
-    name: "Work reached a limit",
-    about: "Hours or a budget are used up: a sandbox is paused, or is about to be.",
+    name: t`Work reached a limit`,
+    about: t`Hours or a budget are used up: a sandbox is paused, or is about to be.`,
   },
-  review: { name: "An agent has worked on my review", about: "Its turn has ended: review its changes." },
-  finished: { name: "An agent has finished", about: "Its work is ready for review." },
+  review: { name: t`An agent has worked on my review`, about: t`Its turn has ended: review its changes.` },
+  finished: { name: t`An agent has finished`, about: t`Its work is ready for review.` },
 };
 
 /** What makes itself heard, and how: in this browser while it is open, and through push services when it is not. */
@@ -42,9 +44,11 @@ function ThisBrowser() {
     <section aria-labelledby="notify-browser" className="flex flex-col gap-4">
       <div>
         <h2 id="notify-browser" className="text-title font-semibold">
-          In this browser
+          <Trans>In this browser</Trans>
         </h2>
-        <p className="text-fg2">While a tab of Parawork is open. Never about a workspace you are looking at.</p>
+        <p className="text-fg2">
+          <Trans>While a tab of Parawork is open. Never about a workspace you are looking at.</Trans>
+        </p>
       </div>
       <ul className="divide-y divide-hairline border-y border-hairline">
         {KIND_LIST.map((kind) => (
@@ -58,14 +62,14 @@ function ThisBrowser() {
               value={r.kinds[kind].show}
               onChange={(show) => setRule(kind, { show })}
               options={[
-                ["off", "Off"],
-                ["toast", "On the page"],
-                ["system", "System"],
+                ["off", t`Off`],
+                ["toast", t`On the page`],
+                ["system", t`System`],
               ]}
             />
             <Check
-              label="Sound"
-              aria-label={`Sound: ${WORDS[kind].name}`}
+              label={t`Sound`}
+              aria-label={t`Sound: ${WORDS[kind].name}`}
               checked={r.kinds[kind].sound}
               onChange={(e) => setRule(kind, { sound: e.target.checked })}
             />
@@ -75,7 +79,7 @@ function ThisBrowser() {
       <System may={may} wanted={system} onAsk={() => void askPermission().then(setMay)} />
       <div className="flex flex-wrap items-center gap-3">
         <label htmlFor="notify-volume" className="font-medium">
-          Volume
+          <Trans>Volume</Trans>
         </label>
         <input
           id="notify-volume"
@@ -84,7 +88,7 @@ function ThisBrowser() {
           max={100}
           step={5}
           value={Math.round(r.volume * 100)}
-          aria-valuetext={`${Math.round(r.volume * 100)} percent`}
+          aria-valuetext={t`${Math.round(r.volume * 100)} percent`}
           onChange={(e) => setVolume(Number(e.target.value) / 100)}
           className="h-6 w-40 accent-fill pointer-coarse:h-11"
         />
@@ -94,15 +98,21 @@ function ThisBrowser() {
           onClick={() =>
             void play("question", r.volume).then(
               (ok) =>
-                ok || toast({ kind: "bad", title: "The browser plays no sound", text: "Allow sound for this page." }),
+                ok || toast({ kind: "bad", title: t`The browser plays no sound`, text: t`Allow sound for this page.` }),
             )
           }
         >
-          Play sound
+          <Trans>Play sound</Trans>
         </Button>
-        {!sound && <span className="text-meta text-fg3">No kind above makes a sound yet.</span>}
+        {!sound && (
+          <span className="text-meta text-fg3">
+            <Trans>No kind above makes a sound yet.</Trans>
+          </span>
+        )}
       </div>
-      <p className="text-meta text-fg3">Stored in this browser, only for you.</p>
+      <p className="text-meta text-fg3">
+        <Trans>Stored in this browser, only for you.</Trans>
+      </p>
     </section>
   );
 }
@@ -121,7 +131,7 @@ function System({ may, wanted, onAsk }: SystemProps) {
         show: "system",
         sound: undefined,
         tag: "test",
-        title: "This is a sample notification",
+        title: t`This is a sample notification`,
         body: "Parawork",
         item: undefined,
       },
@@ -131,39 +141,47 @@ function System({ may, wanted, onAsk }: SystemProps) {
     if (!shown)
       toast({
         kind: "bad",
-        title: "The browser shows no notifications",
-        text: "On this device they need push: turn it on below.",
+        title: t`The browser shows no notifications`,
+        text: t`On this device they need push: turn it on below.`,
       });
   };
   return (
     <div role="status" className="flex flex-wrap items-center gap-x-3 gap-y-2">
       {may === "granted" && (
         <>
-          <span>System notifications are allowed.</span>
-          <Button onClick={test}>Show a sample</Button>
+          <span>
+            <Trans>System notifications are allowed.</Trans>
+          </span>
+          <Button onClick={test}>
+            <Trans>Show a sample</Trans>
+          </Button>
         </>
       )}
       {may === "default" && (
         <>
           <span>
             {wanted
-              ? "System notifications are chosen, but not allowed yet."
-              : "System notifications need your permission."}
+              ? t`System notifications are chosen, but not allowed yet.`
+              : t`System notifications need your permission.`}
           </span>
           <Button look={wanted ? "primary" : "plain"} onClick={onAsk}>
-            Allow system notifications
+            <Trans>Allow system notifications</Trans>
           </Button>
         </>
       )}
       {may === "denied" && (
         <span className="text-fg2">
-          The browser blocks notifications of this page. Allow them in the address bar. Until then they appear on the
-          page.
+          <Trans>
+            The browser blocks notifications of this page. Allow them in the address bar. Until then they appear on the
+            page.
+          </Trans>
         </span>
       )}
       {may === "none" && (
         <span className="text-fg2">
-          System notifications need HTTPS, or Parawork on this computer. Until then they appear on the page.
+          <Trans>
+            System notifications need HTTPS, or Parawork on this computer. Until then they appear on the page.
+          </Trans>
         </span>
       )}
     </div>

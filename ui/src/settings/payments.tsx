@@ -1,7 +1,9 @@
+import { plural, t as tr } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { api, data, type Schemas } from "@/api/client";
-import { count, plural } from "@/format/text";
+import { count } from "@/format/text";
 import { exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
@@ -15,17 +17,23 @@ const KEY = ["instance", "billing"] as const;
 /** How payment goes: the ledger beside what the payment service counts, and what went wrong. For operators. */
 export default function PaymentsSettings() {
   const list = useQuery({ queryKey: KEY, queryFn: () => data(api.GET("/instance/billing")), refetchInterval: 30_000 });
-  if (list.isPending) return <Skeleton rows={8} label="Loading the payment status" />;
+  if (list.isPending) return <Skeleton rows={8} label={tr`Loading the payment status`} />;
   if (!list.data)
     return (
-      <Failure what="The payment status could not be loaded." error={list.error} retry={() => void list.refetch()} />
+      <Failure
+        what={tr`The payment status could not be loaded.`}
+        error={list.error}
+        retry={() => void list.refetch()}
+      />
     );
   const o = list.data;
   if (!o.payments)
     return (
       <p className="max-w-prose text-fg2">
-        This server takes no payments. To bill teams through your own account at Stripe, set{" "}
-        <code>billing.stripe.secretKey</code> in config.json, restart, and run <code>parawork billing setup</code>.
+        <Trans>
+          This server takes no payments. To bill teams through your own account at Stripe, set{" "}
+          <code>billing.stripe.secretKey</code> in config.json, restart, and run <code>parawork billing setup</code>.
+        </Trans>
       </p>
     );
   return (
@@ -61,34 +69,34 @@ function Part({ id, title, about, children }: { id: string; title: string; about
 function State({ o }: { o: Overview }) {
   const compare = useRequest<void>(
     () => data(api.POST("/instance/billing/reconcile")),
-    "Usage compared",
-    "The usage could not be compared",
+    tr`Usage compared`,
+    tr`The usage could not be compared`,
   );
   const r = o.reports;
   const lines: [string, boolean, string][] = [
-    ["Mode", true, o.livemode ? "Live: real money" : "Test: no real money moves"],
-    ["Set up", o.set_up, o.set_up ? "Products, prices and portal" : "Run: parawork billing setup"],
+    [tr`Mode`, true, o.livemode ? tr`Live: real money` : tr`Test: no real money moves`],
+    [tr`Set up`, o.set_up, o.set_up ? tr`Products, prices and portal` : tr`Run: parawork billing setup`],
     [
-      "Webhooks",
+      tr`Webhooks`,
       o.webhooks.taken && o.webhooks.failed === 0,
       o.webhooks.taken
-        ? `${o.webhooks.last_at ? `last one ${exact(o.webhooks.last_at)}` : "none received yet"}; ${count(o.webhooks.new)} to process, ${count(o.webhooks.failed)} given up`
-        : "not taken: there is no signing secret. Run: parawork billing setup",
+        ? tr`${o.webhooks.last_at ? tr`last one ${exact(o.webhooks.last_at)}` : tr`none received yet`}; ${count(o.webhooks.new)} to process, ${count(o.webhooks.failed)} given up`
+        : tr`not taken: there is no signing secret. Run: parawork billing setup`,
     ],
-    ["Outbox", o.outbox.failed === 0, `${count(o.outbox.pending)} waiting, ${count(o.outbox.failed)} given up`],
+    [tr`Outbox`, o.outbox.failed === 0, tr`${count(o.outbox.pending)} waiting, ${count(o.outbox.failed)} given up`],
     [
-      "Usage",
+      tr`Usage`,
       r.failed + r.unknown === 0,
-      `${plural(r.pending, "report")} waiting, ${count(r.sent)} sent, ${count(r.confirmed)} confirmed, ${count(r.failed)} failed, ${count(r.unknown)} unknown`,
+      `${plural(r.pending, { one: "# report", other: "# reports" })} waiting, ${count(r.sent)} sent, ${count(r.confirmed)} confirmed, ${count(r.failed)} failed, ${count(r.unknown)} unknown`,
     ],
     [
-      "Usage compared",
+      tr`Usage compared`,
       o.discrepancies.length === 0,
-      `${o.reconciled_at ? exact(o.reconciled_at) : "not yet"}; ${o.discrepancies.length ? plural(o.discrepancies.length, "hour differs", "hours differ") : "nothing differs"}`,
+      `${o.reconciled_at ? exact(o.reconciled_at) : tr`not yet`}; ${o.discrepancies.length ? plural(o.discrepancies.length, { one: "# hour differs", other: "# hours differ" }) : "nothing differs"}`,
     ],
   ];
   return (
-    <Part id="payments-state" title="State">
+    <Part id="payments-state" title={tr`State`}>
       <ul className="divide-y divide-hairline border-y border-hairline">
         {lines.map(([name, good, words]) => (
           <li key={name} className="flex min-h-8 flex-wrap items-baseline gap-x-3 py-1">
@@ -99,7 +107,7 @@ function State({ o }: { o: Overview }) {
       </ul>
       <div>
         <Button busy={compare.busy} onClick={() => void compare.run()}>
-          Compare now
+          <Trans>Compare now</Trans>
         </Button>
       </div>
     </Part>
@@ -130,52 +138,64 @@ function Table({ label, head, children }: { label: string; head: readonly string
 
 const METERS: Record<string, string> = { vcpu_seconds: "vCPU-seconds", mib_seconds: "MiB-seconds" };
 const meter = (m: string) => METERS[m] ?? m;
-const teamName = (t: Schemas["BilledTeam"]) => t.name ?? "A team that is gone";
+const teamName = (t: Schemas["BilledTeam"]) => t.name ?? tr`A team that is gone`;
 const figure = "px-2 py-1 text-right tabular-nums";
 
 function Teams({ o }: { o: Overview }) {
   const sync = useRequest(
     (id: string) => data(api.POST("/instance/billing/teams/{id}/sync", { params: { path: { id } } })),
-    "Read again",
-    "The payment service could not be reached",
+    tr`Read again`,
+    tr`The payment service could not be reached`,
   );
   const lift = useRequest(
     (id: string) => data(api.DELETE("/instance/billing/teams/{id}/suspension", { params: { path: { id } } })),
-    "Lifted",
-    "It was not lifted",
+    tr`Lifted`,
+    tr`It was not lifted`,
   );
   return (
     <Part
       id="payments-teams"
-      title="Teams"
-      about="Usage of the billing period: what the ledger has, what was reported of it, and what Stripe counts."
+      title={tr`Teams`}
+      about={tr`Usage of the billing period: what the ledger has, what was reported of it, and what Stripe counts.`}
     >
-      {o.teams.length === 0 && <p className="text-fg3">No team has paid yet.</p>}
+      {o.teams.length === 0 && (
+        <p className="text-fg3">
+          <Trans>No team has paid yet.</Trans>
+        </p>
+      )}
       {o.teams.map((t) => (
         <div key={t.team.id} className="flex flex-col gap-1 border-t border-hairline pt-2">
           <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
             <h3 className="font-semibold">{teamName(t.team)}</h3>
             <span className="text-fg2">
               {t.plan}
-              {`, ${t.status?.replaceAll("_", " ") ?? "no subscription"}`}
-              {t.period_end !== null && `, until ${exact(t.period_end)}`}
+              {`, ${t.status?.replaceAll("_", " ") ?? tr`no subscription`}`}
+              {t.period_end !== null && tr`, until ${exact(t.period_end)}`}
             </span>
-            {t.suspended_for && <Mark kind="failed" word={`Held back: ${t.suspended_for}`} />}
+            {t.suspended_for && <Mark kind="failed" word={tr`Held back: ${t.suspended_for}`} />}
             <span className="ml-auto flex gap-2">
               {t.suspended_for && (
                 <Button busy={lift.target === t.team.id} onClick={() => void lift.run(t.team.id)}>
-                  Lift<span className="sr-only"> what holds {teamName(t.team)} back</span>
+                  <Trans>Lift</Trans>
+                  <span className="sr-only">
+                    {" "}
+                    <Trans>what holds {teamName(t.team)} back</Trans>
+                  </span>
                 </Button>
               )}
               <Button busy={sync.target === t.team.id} onClick={() => void sync.run(t.team.id)}>
-                Read again<span className="sr-only"> how {teamName(t.team)} stands</span>
+                <Trans>Read again</Trans>
+                <span className="sr-only">
+                  {" "}
+                  <Trans>how {teamName(t.team)} stands</Trans>
+                </span>
               </Button>
             </span>
           </div>
           {t.meters.length > 0 && (
             <Table
-              label={`Usage of ${teamName(t.team)}`}
-              head={["Meter", "Until", "Ledger", "Reported", "Stripe", "Difference"]}
+              label={tr`Usage of ${teamName(t.team)}`}
+              head={[tr`Meter`, tr`Until`, tr`Ledger`, tr`Reported`, "Stripe", tr`Difference`]}
             >
               {t.meters.map((m) => (
                 <tr key={m.meter}>
@@ -185,7 +205,7 @@ function Teams({ o }: { o: Overview }) {
                   <td className="px-2 py-1">{exact(m.until)}</td>
                   <td className={figure}>{count(m.ledger)}</td>
                   <td className={figure}>{count(m.reported)}</td>
-                  <td className={figure}>{m.theirs === null ? "not asked yet" : count(m.theirs)}</td>
+                  <td className={figure}>{m.theirs === null ? tr`not asked yet` : count(m.theirs)}</td>
                   <td className={figure}>{m.theirs === null ? "–" : count(m.theirs - m.reported)}</td>
                 </tr>
               ))}
@@ -205,22 +225,22 @@ function Discrepancies({ list }: { list: Overview["discrepancies"] }) {
           body: { team_id: d.team.id, meter: d.meter, hour: d.hour },
         }),
       ),
-    "Ignored",
-    "The difference was not ignored",
+    tr`Ignored`,
+    tr`The difference was not ignored`,
     (d) => ({
-      title: "Ignore the difference in this hour?",
-      body: `Stripe bills ${count(d.theirs)} ${meter(d.meter)} and the ledger has ${count(d.ours)}.`,
-      action: "Ignore",
+      title: tr`Ignore the difference in this hour?`,
+      body: tr`Stripe bills ${count(d.theirs)} ${meter(d.meter)} and the ledger has ${count(d.ours)}.`,
+      action: tr`Ignore`,
     }),
   );
   if (list.length === 0) return null;
   return (
     <Part
       id="payments-differ"
-      title="Hours that differ"
-      about="Reports that cannot be counted twice are resent automatically. For the rest, send a report again below, or ignore the difference."
+      title={tr`Hours that differ`}
+      about={tr`Reports that cannot be counted twice are resent automatically. For the rest, send a report again below, or ignore the difference.`}
     >
-      <Table label="Hours that differ" head={["Team", "Hour", "Ledger", "Stripe", ""]}>
+      <Table label={tr`Hours that differ`} head={[tr`Team`, tr`Hour`, tr`Ledger`, "Stripe", ""]}>
         {list.map((d) => (
           <tr key={`${d.team.id} ${d.meter} ${d.hour}`}>
             <th scope="row" className="px-2 py-1 font-normal">
@@ -230,7 +250,9 @@ function Discrepancies({ list }: { list: Overview["discrepancies"] }) {
             <td className={figure}>{count(d.ours)}</td>
             <td className={figure}>{count(d.theirs)}</td>
             <td className={figure}>
-              <Button onClick={() => void accept.run(d)}>Ignore</Button>
+              <Button onClick={() => void accept.run(d)}>
+                <Trans>Ignore</Trans>
+              </Button>
             </td>
           </tr>
         ))}
@@ -243,13 +265,13 @@ function Reports({ list }: { list: Overview["reports"]["items"] }) {
   const retry = useRequest(
     (identifier: string) =>
       data(api.POST("/instance/billing/reports/{identifier}/retry", { params: { path: { identifier } } })),
-    "It is sent again",
-    "It was not sent again",
+    tr`It is sent again`,
+    tr`It was not sent again`,
   );
   if (list.length === 0) return null;
   return (
-    <Part id="payments-reports" title="Undelivered usage">
-      <Table label="Undelivered usage" head={["Team", "Hour", "Seconds", "Why", ""]}>
+    <Part id="payments-reports" title={tr`Undelivered usage`}>
+      <Table label={tr`Undelivered usage`} head={[tr`Team`, tr`Hour`, tr`Seconds`, tr`Why`, ""]}>
         {list.map((r) => (
           <tr key={r.identifier}>
             <th scope="row" className="px-2 py-1 font-normal">
@@ -257,10 +279,10 @@ function Reports({ list }: { list: Overview["reports"]["items"] }) {
             </th>
             <td className="px-2 py-1">{exact(r.hour)}</td>
             <td className={figure}>{count(r.quantity)}</td>
-            <td className="px-2 py-1 text-right">{r.reason ?? "Delivery unknown"}</td>
+            <td className="px-2 py-1 text-right">{r.reason ?? tr`Delivery unknown`}</td>
             <td className={figure}>
               <Button busy={retry.target === r.identifier} onClick={() => void retry.run(r.identifier)}>
-                Send again
+                <Trans>Send again</Trans>
               </Button>
             </td>
           </tr>
@@ -273,28 +295,28 @@ function Reports({ list }: { list: Overview["reports"]["items"] }) {
 function GivenUp({ o }: { o: Overview }) {
   const event = useRequest(
     (id: string) => data(api.POST("/instance/billing/events/{id}/retry", { params: { path: { id } } })),
-    "It is tried again",
-    "It was not tried again",
+    tr`It is tried again`,
+    tr`It was not tried again`,
   );
   const out = useRequest(
     (id: string) => data(api.POST("/instance/billing/outbox/{id}/retry", { params: { path: { id } } })),
-    "It is sent again",
-    "It was not sent again",
+    tr`It is sent again`,
+    tr`It was not sent again`,
   );
   if (o.events.length + o.outbox.items.length === 0) return null;
   return (
-    <Part id="payments-given-up" title="Given up">
-      <Table label="What was given up" head={["What", "When", "Why", ""]}>
+    <Part id="payments-given-up" title={tr`Given up`}>
+      <Table label={tr`What was given up`} head={[tr`What`, tr`When`, tr`Why`, ""]}>
         {o.events.map((e) => (
           <tr key={e.id}>
             <th scope="row" className="px-2 py-1 font-normal">
-              Event {e.type}
+              <Trans>Event {e.type}</Trans>
             </th>
             <td className="px-2 py-1">{exact(e.received_at)}</td>
             <td className="px-2 py-1 text-right">{e.reason}</td>
             <td className={figure}>
               <Button busy={event.target === e.id} onClick={() => void event.run(e.id)}>
-                Try again
+                <Trans>Try again</Trans>
               </Button>
             </td>
           </tr>
@@ -302,13 +324,15 @@ function GivenUp({ o }: { o: Overview }) {
         {o.outbox.items.map((r) => (
           <tr key={r.id}>
             <th scope="row" className="px-2 py-1 font-normal">
-              {r.kind === "seats" ? "Seats" : "Customer"} of {teamName(r.team)}
+              <Trans>
+                {r.kind === "seats" ? tr`Seats` : tr`Customer`} of {teamName(r.team)}
+              </Trans>
             </th>
             <td className="px-2 py-1">{exact(r.created_at)}</td>
             <td className="px-2 py-1 text-right">{r.reason}</td>
             <td className={figure}>
               <Button busy={out.target === r.id} onClick={() => void out.run(r.id)}>
-                Send again
+                <Trans>Send again</Trans>
               </Button>
             </td>
           </tr>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useState } from "react";
 import { keys } from "@/api/queries";
 import { sentence } from "@/format/text";
@@ -39,10 +41,10 @@ export function PlaceForm({ place: p, executor: x }: { place: PlaceSettings; exe
       onSaved={(now) => {
         setTest(now.test);
         if (now.test && !now.test.ok)
-          toast({ kind: "bad", title: "Saved, but the test failed", text: testWords(now.test).join(" ") });
+          toast({ kind: "bad", title: t`Saved, but the test failed`, text: testWords(now.test).join(" ") });
       }}
       refresh={[remoteKeys.instance, keys.executors(team.slug), placeKeys.policy(team.slug)]}
-      button={`Save ${p.label}`}
+      button={t`Save ${p.label}`}
       below={(name, form) =>
         p.testable &&
         name === (secret ?? p.settings[0])?.name && (
@@ -58,7 +60,9 @@ export function PlaceForm({ place: p, executor: x }: { place: PlaceSettings; exe
     >
       <p className="text-meta text-fg3">
         {x?.not_set_up && `${testWords(x).join(" ")} `}
-        More about it in <code>{p.docs}</code>.
+        <Trans>
+          More about it in <code>{p.docs}</code>.
+        </Trans>
       </p>
     </SettingsForm>
   );
@@ -76,7 +80,7 @@ function partsOf({ settings }: PlaceSettings, x: Place | undefined): { loaded: V
     loaded: { ...valuesOf(settings), [SIZE]: size.size },
     fields: fieldsOf(settings, {
       name: SIZE,
-      label: "Sizes",
+      label: t`Sizes`,
       type: "custom",
       locked: size.locked,
       errors: ["default_cpus", "default_memory_mb"],
@@ -103,11 +107,11 @@ function Try({ place: p, values, disabled, result, onResult }: TryProps) {
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
         <Button
           disabled={disabled}
-          busy={test.busy && "Testing"}
-          title={`Checks the settings with ${p.label}. Starts nothing`}
+          busy={test.busy && t`Testing`}
+          title={t`Checks the settings with ${p.label}. Starts nothing`}
           onClick={() => void test.run()}
         >
-          Test
+          <Trans>Test</Trans>
         </Button>
         <span role="status" className="min-w-0">
           {result && <Result of={result} />}
@@ -120,7 +124,7 @@ function Try({ place: p, values, disabled, result, onResult }: TryProps) {
 
 function Result({ of: r }: { of: PlaceTest }) {
   if (r.ok)
-    return <Mark kind="done" word={r.account ? `Works: ${r.account}` : "Works"} className="whitespace-normal" />;
+    return <Mark kind="done" word={r.account ? t`Works: ${r.account}` : t`Works`} className="whitespace-normal" />;
   const [reason = "", cure] = testWords(r);
   return (
     <>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 import { keys, membersQuery } from "@/api/queries";
@@ -20,14 +22,14 @@ export function PlaceWishes({ places }: { places: Places }) {
     queryKey: wishesKey(team.slug),
     queryFn: () => data(api.GET("/teams/{team}/place-wishes", { params: { path: { team: team.slug } } })),
   });
-  if (wishes.isPending) return <Skeleton rows={3} label="Loading your places" />;
-  if (!wishes.data) return <Failure what="Your places could not be loaded." error={wishes.error} />;
+  if (wishes.isPending) return <Skeleton rows={3} label={t`Loading your places`} />;
+  if (!wishes.data) return <Failure what={t`Your places could not be loaded.`} error={wishes.error} />;
   const { machine_first, executor, fallback, fallback_nano } = wishes.data;
   const choices = places
     .filter((p) => !p.runner_id && p.allowed)
     .map((p) => ({
       value: p.kind,
-      label: `${p.name}${priceOf(p) > 0 ? ` (${hourly(priceOf(p))} an hour)` : ""}`,
+      label: `${p.name}${priceOf(p) > 0 ? t` (${hourly(priceOf(p))} an hour)` : ""}`,
       disabled: !p.available,
     }));
   return (
@@ -36,25 +38,25 @@ export function PlaceWishes({ places }: { places: Places }) {
       fields={[
         {
           name: "machine_first",
-          label: "Use my own machine first",
+          label: t`Use my own machine first`,
           type: "boolean",
-          hint: "New workspaces go to your machine while it is connected, unless it isolates less than the place it replaces.",
+          hint: t`New workspaces go to your machine while it is connected, unless it isolates less than the place it replaces.`,
         },
         {
           name: "executor",
-          label: "My place for new workspaces",
+          label: t`My place for new workspaces`,
           type: "choice",
-          options: [{ value: "", label: "As the project or the team says" }, ...choices],
+          options: [{ value: "", label: t`As the project or the team says` }, ...choices],
         },
         {
           name: "fallback",
-          label: "When my machine is away",
+          label: t`When my machine is away`,
           type: "choice",
           hint:
             fallback && fallback_nano > 0
-              ? `You agreed to ${hourly(fallback_nano)} an hour. What only the machine holds is fetched once it is back.`
-              : "Where work goes by itself whose machine is not connected and in which no session is open. It costs what is shown.",
-          options: [{ value: "", label: "Wait for the machine" }, ...choices],
+              ? t`You agreed to ${hourly(fallback_nano)} an hour. What only the machine holds is fetched once it is back.`
+              : t`Where work goes by itself whose machine is not connected and in which no session is open. It costs what is shown.`,
+          options: [{ value: "", label: t`Wait for the machine` }, ...choices],
         },
       ]}
       save={(changed) =>
@@ -62,9 +64,11 @@ export function PlaceWishes({ places }: { places: Places }) {
       }
       onSaved={(saved) => client.setQueryData(wishesKey(team.slug), saved)}
       refresh={[keys.executors(team.slug)]}
-      button="Save my places"
+      button={t`Save my places`}
     >
-      <h2 className="text-title font-semibold">My workspaces</h2>
+      <h2 className="text-title font-semibold">
+        <Trans>My workspaces</Trans>
+      </h2>
     </SettingsForm>
   );
 }
@@ -80,9 +84,9 @@ export function PlaceRights() {
     queryKey: rightsKey(team.slug),
     queryFn: () => data(api.GET("/teams/{team}/place-rights", { params: { path: { team: team.slug } } })),
   });
-  if (rights.isPending || members.isPending) return <Skeleton rows={3} label="Loading who may do what" />;
+  if (rights.isPending || members.isPending) return <Skeleton rows={3} label={t`Loading who may do what`} />;
   if (!rights.data || !members.data)
-    return <Failure what="The rights could not be loaded." error={rights.error ?? members.error} />;
+    return <Failure what={t`The rights could not be loaded.`} error={rights.error ?? members.error} />;
   const word = (may: boolean | null | undefined) => (may === true ? "yes" : may === false ? "no" : AS_MEMBERS);
   const may = (said: string | undefined) => (said === "yes" ? true : said === "no" ? false : null);
   const loaded: Record<string, string> = Object.fromEntries(
@@ -94,11 +98,11 @@ export function PlaceRights() {
       fields={[
         {
           name: "members",
-          label: "Members",
+          label: t`Members`,
           type: "choice",
           options: [
-            { value: AS_MEMBERS, label: "May, as far as the minimum isolation allows" },
-            { value: "no", label: "May not" },
+            { value: AS_MEMBERS, label: t`May, as far as the minimum isolation allows` },
+            { value: "no", label: t`May not` },
           ],
         },
         ...members.data.map((m) => ({
@@ -106,9 +110,9 @@ export function PlaceRights() {
           label: m.user.name,
           type: "choice" as const,
           options: [
-            { value: AS_MEMBERS, label: "As members" },
-            { value: "yes", label: "May" },
-            { value: "no", label: "May not" },
+            { value: AS_MEMBERS, label: t`As members` },
+            { value: "yes", label: t`May` },
+            { value: "no", label: t`May not` },
           ],
         })),
       ]}
@@ -126,11 +130,15 @@ export function PlaceRights() {
       }}
       onSaved={(saved) => client.setQueryData(rightsKey(team.slug), saved)}
       refresh={[keys.executors(team.slug)]}
-      button="Save the rights"
+      button={t`Save the rights`}
     >
       <div>
-        <h2 className="text-title font-semibold">This server without isolation</h2>
-        <p className="text-fg2">Who may start agents in a place of this server that isolates nothing.</p>
+        <h2 className="text-title font-semibold">
+          <Trans>This server without isolation</Trans>
+        </h2>
+        <p className="text-fg2">
+          <Trans>Who may start agents in a place of this server that isolates nothing.</Trans>
+        </p>
       </div>
     </SettingsForm>
   );

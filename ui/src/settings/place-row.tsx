@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { type ReactNode, useState } from "react";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/queries";
@@ -44,7 +46,7 @@ export function PlaceRow({ place: p, executor: x, startsOpen = false, children }
             setOpened(true);
           }}
         >
-          {isNew ? "Set up" : "Settings"}
+          {isNew ? t`Set up` : t`Settings`}
           <span className="sr-only"> {p.label}</span>
         </Button>
       </div>
@@ -69,18 +71,19 @@ function RemoveRegion({ place: p }: { place: PlaceSettings }) {
   const remove = useAction({
     act: () => data(api.DELETE("/instance/places/{kind}", { params: { path: { kind: p.kind } } })),
     confirm: {
-      title: `Remove ${p.label}?`,
-      body: "Its settings and its key are deleted. Workspaces there whose sandbox has ended say that their place is gone, and can be moved to another.",
-      action: "Remove region",
+      title: t`Remove ${p.label}?`,
+      body: t`Its settings and its key are deleted. Workspaces there whose sandbox has ended say that their place is gone, and can be moved to another.`,
+      action: t`Remove region`,
       danger: true,
     },
     refresh: [remoteKeys.instance, keys.executors(team.slug), placeKeys.policy(team.slug)],
-    done: `${p.label} is removed`,
+    done: t`${p.label} is removed`,
   });
   return (
     <div>
-      <Button look="danger" busy={remove.busy && "Removing"} onClick={() => void remove.run()}>
-        Remove region<span className="sr-only"> {p.label}</span>
+      <Button look="danger" busy={remove.busy && t`Removing`} onClick={() => void remove.run()}>
+        <Trans>Remove region</Trans>
+        <span className="sr-only"> {p.label}</span>
       </Button>
       <FormError error={remove.error} />
     </div>
@@ -98,7 +101,7 @@ export function AddRegion({ place: p, onAdded }: { place: PlaceSettings; onAdded
       onAdded(`${p.kind}@${name}`);
       setName("");
     },
-    failed: "The region was not added",
+    failed: t`The region was not added`,
   });
   return (
     <form
@@ -109,17 +112,17 @@ export function AddRegion({ place: p, onAdded }: { place: PlaceSettings; onAdded
       }}
     >
       <TextField
-        label={`Another region of ${p.label}`}
-        hint="A short name; its address and key are entered next."
+        label={t`Another region of ${p.label}`}
+        hint={t`A short name; its address and key are entered next.`}
         mono
-        placeholder="eu"
+        placeholder={t`eu`}
         pattern={REGION}
         maxLength={32}
         value={name}
         onChange={(e) => setName(e.target.value)}
       />
-      <Button type="submit" disabled={!name} busy={add.busy && "Adding"}>
-        Add region
+      <Button type="submit" disabled={!name} busy={add.busy && t`Adding`}>
+        <Trans>Add region</Trans>
       </Button>
     </form>
   );

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Suspense } from "react";
@@ -26,21 +28,23 @@ export default function PlacesSettings() {
   const team = useTeam();
   const me = useMe();
   const policy = useQuery(policyQuery(team.slug));
-  if (policy.isPending) return <Skeleton rows={6} label="Loading the places" />;
+  if (policy.isPending) return <Skeleton rows={6} label={t`Loading the places`} />;
   if (policy.isError && !policy.data)
-    return <Failure what="The places could not be loaded." error={policy.error} retry={() => void policy.refetch()} />;
+    return (
+      <Failure what={t`The places could not be loaded.`} error={policy.error} retry={() => void policy.refetch()} />
+    );
   return (
     <div className="flex flex-col gap-7">
       <PlaceList places={policy.data.executors.filter((p) => !p.runner_id)} />
       <Rules key={team.id} policy={policy.data} />
-      <Suspense fallback={<Skeleton rows={3} label="Loading your places" />}>
+      <Suspense fallback={<Skeleton rows={3} label={t`Loading your places`} />}>
         {team.can("workspace.create") && <PlaceWishes key={`wishes-${team.id}`} places={policy.data.executors} />}
         {team.can("team.manage") && <PlaceRights key={`rights-${team.id}`} />}
       </Suspense>
       <Below policy={policy.data} />
       <Caches />
       {me.user.operator && (
-        <Suspense fallback={<Skeleton rows={5} label="Loading the server's places" />}>
+        <Suspense fallback={<Skeleton rows={5} label={t`Loading the server's places`} />}>
           <InstancePlacesSettings />
         </Suspense>
       )}
@@ -54,7 +58,7 @@ function PlaceList({ places: all }: { places: Policy["executors"] }) {
   return (
     <section aria-labelledby="places">
       <h2 id="places" className="mb-2 text-title font-semibold">
-        Places of this server
+        <Trans>Places of this server</Trans>
       </h2>
       <ul className="divide-y divide-hairline border-y border-hairline">
         {places.map((p) => (
@@ -70,7 +74,7 @@ function PlaceList({ places: all }: { places: Policy["executors"] }) {
               <p className="text-fg2">
                 {[
                   `${p.isolation.replace(/\.$/, "")}.`,
-                  p.start && `Its start: ${p.start.replace(/\.$/, "")}.`,
+                  p.start && t`Its start: ${p.start.replace(/\.$/, "")}.`,
                   p.warning,
                 ]
                   .filter(Boolean)
@@ -87,7 +91,7 @@ function PlaceList({ places: all }: { places: Policy["executors"] }) {
       </ul>
       {rest.length > 0 && (
         <p className="mt-2 text-meta text-fg3">
-          Not set up by an operator of this server: {rest.map((p) => p.name).join(", ")}.
+          <Trans>Not set up by an operator of this server: {rest.map((p) => p.name).join(", ")}.</Trans>
         </p>
       )}
     </section>
@@ -101,9 +105,11 @@ function Below({ policy }: { policy: Policy }) {
   return (
     <section aria-labelledby="below">
       <h2 id="below" className="mb-1 text-title font-semibold">
-        Weaker than the rules require
+        <Trans>Weaker than the rules require</Trans>
       </h2>
-      <p className="mb-2 text-fg2">Running sessions continue. Nothing new starts until they are moved.</p>
+      <p className="mb-2 text-fg2">
+        <Trans>Running sessions continue. Nothing new starts until they are moved.</Trans>
+      </p>
       <ul className="divide-y divide-hairline border-y border-hairline">
         {policy.below.map((w) => (
           <li key={w.id} className="flex min-h-8 items-baseline gap-3 py-1">
@@ -117,7 +123,7 @@ function Below({ policy }: { policy: Policy }) {
             </Link>
             <span className="text-meta text-fg3">
               {findPlace(policy.executors, w)?.name ?? w.executor}
-              {w.running ? ", running" : ""}
+              {w.running ? t`, running` : ""}
             </span>
           </li>
         ))}
@@ -144,36 +150,36 @@ function Rules({ policy }: { policy: Policy }) {
           fields: [
             {
               name: "weakest_boundary",
-              label: "Minimum isolation",
+              label: t`Minimum isolation`,
               type: "radio",
               disabled: !manage,
               options: BOUNDARIES.map((b) => ({
                 value: b.value,
-                label: b.value === "none" ? "Any" : `${b.name} or stronger`,
-                hint: b.value === "none" ? "Includes places without isolation, if this server allows them." : b.means,
+                label: b.value === "none" ? t`Any` : t`${b.name} or stronger`,
+                hint: b.value === "none" ? t`Includes places without isolation, if this server allows them.` : b.means,
               })),
             },
             {
               name: "default_executor",
-              label: "Place for new workspaces",
+              label: t`Place for new workspaces`,
               type: "choice",
-              hint: "A project can set another one, and users can choose for each workspace if this server allows it.",
+              hint: t`A project can set another one, and users can choose for each workspace if this server allows it.`,
               options: [
-                { value: "", label: "Server default" },
+                { value: "", label: t`Server default` },
                 ...policy.executors
                   .filter((p) => !p.runner_id) // a machine is its owner's to choose
                   .map((p) => ({
                     value: p.kind,
-                    label: `${p.name}${p.available ? "" : " (cannot be used now)"}`,
+                    label: `${p.name}${p.available ? "" : t` (cannot be used now)`}`,
                     disabled: !p.available,
                   })),
               ],
             },
             {
               name: "allow_user_choice",
-              label: "Members may choose another place for their workspaces",
+              label: t`Members may choose another place for their workspaces`,
               type: "boolean",
-              hint: "Otherwise everyone uses the place above. Admins can still choose for projects.",
+              hint: t`Otherwise everyone uses the place above. Admins can still choose for projects.`,
             },
           ],
         },
@@ -181,20 +187,28 @@ function Rules({ policy }: { policy: Policy }) {
           ? []
           : [
               {
-                note: () => <p className="text-meta text-fg3">An admin of the team can change this.</p>,
+                note: () => (
+                  <p className="text-meta text-fg3">
+                    <Trans>An admin of the team can change this.</Trans>
+                  </p>
+                ),
               },
             ]),
       ]}
       save={(_, body) => data(api.PUT("/teams/{team}/places", { params: { path: { team: team.slug } }, body }))}
       onSaved={(saved) => client.setQueryData(placeKeys.policy(team.slug), saved)}
       refresh={[keys.executors(team.slug)]}
-      button={manage ? "Save" : ""}
+      button={manage ? t`Save` : ""}
     >
-      <h2 className="text-title font-semibold">Rules of the team</h2>
+      <h2 className="text-title font-semibold">
+        <Trans>Rules of the team</Trans>
+      </h2>
       {server && server !== "none" && (
         <p className="text-fg2">
-          This server requires {BOUNDARIES.find((b) => b.value === server)?.name.toLowerCase()} or stronger, regardless
-          of the team's rules.
+          <Trans>
+            This server requires {BOUNDARIES.find((b) => b.value === server)?.name.toLowerCase()} or stronger,
+            regardless of the team's rules.
+          </Trans>
         </p>
       )}
     </SettingsForm>
@@ -202,10 +216,10 @@ function Rules({ policy }: { policy: Policy }) {
 }
 
 const CACHES: Record<string, string> = {
-  "go-mod": "Go modules",
-  "go-build": "Go builds",
+  "go-mod": t`Go modules`,
+  "go-build": t`Go builds`,
   npm: "npm packages",
-  pip: "Python packages",
+  pip: t`Python packages`,
 };
 
 /** What the team's sandboxes share so that each need not download everything again. */
@@ -215,34 +229,40 @@ function Caches() {
   const empty = useAction({
     act: () => api.DELETE("/teams/{team}/caches", { params: { path: { team: team.slug } } }),
     confirm: {
-      title: "Empty the team's caches?",
-      body: "Packages are downloaded again when needed.",
-      action: "Empty",
+      title: t`Empty the team's caches?`,
+      body: t`Packages are downloaded again when needed.`,
+      action: t`Empty`,
     },
     refresh: [placeKeys.caches(team.slug)],
-    done: "The caches are empty",
-    failed: "The caches were not emptied",
+    done: t`The caches are empty`,
+    failed: t`The caches were not emptied`,
   });
   return (
     <section aria-labelledby="caches">
       <h2 id="caches" className="mb-1 text-title font-semibold">
-        Caches
+        <Trans>Caches</Trans>
       </h2>
       <p className="mb-2 text-fg2">
-        Packages that the team's isolated workspaces share. Other teams never see them; members of this one can change
-        them.
+        <Trans>
+          Packages that the team's isolated workspaces share. Other teams never see them; members of this one can change
+          them.
+        </Trans>
       </p>
       {caches.isPending ? (
-        <Skeleton rows={2} label="Measuring the caches" />
+        <Skeleton rows={2} label={t`Measuring the caches`} />
       ) : caches.isError && !caches.data ? (
-        <Failure what="The caches could not be loaded." error={caches.error} retry={() => void caches.refetch()} />
+        <Failure what={t`The caches could not be loaded.`} error={caches.error} retry={() => void caches.refetch()} />
       ) : !caches.data.enabled ? (
-        <p className="text-fg3">Disabled on this server.</p>
+        <p className="text-fg3">
+          <Trans>Disabled on this server.</Trans>
+        </p>
       ) : (
         <>
           <p className="mb-2 text-fg2">
-            {bytes(caches.data.bytes)} in all
-            {caches.data.max_bytes > 0 ? `, at most ${bytes(caches.data.max_bytes)}` : ""}.
+            <Trans>
+              {bytes(caches.data.bytes)} in all
+              {caches.data.max_bytes > 0 ? t`, at most ${bytes(caches.data.max_bytes)}` : ""}.
+            </Trans>
           </p>
           <ul className="mb-3 divide-y divide-hairline border-y border-hairline">
             {caches.data.items.map((c) => (
@@ -253,8 +273,8 @@ function Caches() {
             ))}
           </ul>
           {team.can("team.manage") && (
-            <Button busy={empty.busy && "Emptying"} onClick={() => void empty.run()}>
-              Empty the caches
+            <Button busy={empty.busy && t`Emptying`} onClick={() => void empty.run()}>
+              <Trans>Empty the caches</Trans>
             </Button>
           )}
         </>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { fieldError, tell } from "@/api/problem";
@@ -48,29 +50,31 @@ const EMPTY: Plan = {
 export default function PlansSettings() {
   const plans = useQuery(plansQuery());
   const [open, setOpen] = useState<string | undefined>(); // "" is a new one
-  if (plans.isPending) return <Skeleton rows={5} label="Loading the plans" />;
+  if (plans.isPending) return <Skeleton rows={5} label={t`Loading the plans`} />;
   if (plans.isError && !plans.data)
-    return <Failure what="The plans could not be loaded." error={plans.error} retry={() => void plans.refetch()} />;
+    return <Failure what={t`The plans could not be loaded.`} error={plans.error} retry={() => void plans.refetch()} />;
   const { items } = plans.data;
   return (
     <section aria-labelledby="plans" className="flex flex-col gap-4">
       <div className="flex flex-wrap items-start gap-x-4 gap-y-2">
         <div className="min-w-0 flex-1 basis-64">
           <h2 id="plans" className="text-title font-semibold">
-            Plans
+            <Trans>Plans</Trans>
           </h2>
           <p className="max-w-2xl text-fg2">
-            What members of a team may use of paid places. Changes apply immediately to teams with the plan.
+            <Trans>
+              What members of a team may use of paid places. Changes apply immediately to teams with the plan.
+            </Trans>
           </p>
         </div>
         {open !== "" && (
           <Button look="primary" onClick={() => setOpen("")}>
-            New plan
+            <Trans>New plan</Trans>
           </Button>
         )}
       </div>
       {open === "" && <PlanForm plan={EMPTY} close={() => setOpen(undefined)} />}
-      <ul aria-label="Plans" className="divide-y divide-hairline border-y border-hairline">
+      <ul aria-label={t`Plans`} className="divide-y divide-hairline border-y border-hairline">
         {items.map((p) =>
           open === p.id ? (
             <li key={p.id} className="py-2">
@@ -89,11 +93,11 @@ export default function PlansSettings() {
 
 /** What teams have that nobody gave a plan. */
 function DefaultPlan({ list }: { list: PlanList }) {
-  const change = useDefaultPlan(() => "The default plan is changed");
+  const change = useDefaultPlan(() => t`The default plan is changed`);
   return (
     <Field
-      label="Default plan"
-      hint="It applies immediately to teams without their own plan."
+      label={t`Default plan`}
+      hint={t`It applies immediately to teams without their own plan.`}
       aside={<Lock on={list.default_locked} />}
       error={fieldError(change.error, "default_plan") ?? (change.error ? tell(change.error).message : undefined)}
       className="max-w-md"
@@ -121,21 +125,31 @@ function PlanRow({ plan: p, first, onOpen }: { plan: Plan; first: boolean; onOpe
   const remove = useAction({
     act: () => deletePlan(p.id),
     confirm: {
-      title: `Delete the plan ${p.name}?`,
-      body: "Only possible if no team has it.",
-      action: "Delete",
+      title: t`Delete the plan ${p.name}?`,
+      body: t`Only possible if no team has it.`,
+      action: t`Delete`,
       danger: true,
     },
     done: usePlansRefresh(),
-    failed: `The plan ${p.name} was not deleted`,
+    failed: t`The plan ${p.name} was not deleted`,
   });
   return (
     <li className="flex flex-wrap items-start gap-x-3 gap-y-1 py-2">
       <div className="min-w-0 flex-1 basis-64">
         <p>
           <span className="font-medium">{p.name}</span> <span className="font-mono text-code text-fg3">{p.id}</span>
-          {first && <span className="text-fg2"> · teams have it until they have another</span>}
-          {p.offered && <span className="text-fg2"> · offered</span>}
+          {first && (
+            <span className="text-fg2">
+              {" "}
+              <Trans>· teams have it until they have another</Trans>
+            </span>
+          )}
+          {p.offered && (
+            <span className="text-fg2">
+              {" "}
+              <Trans>· offered</Trans>
+            </span>
+          )}
         </p>
         <p className="text-fg2">{planWords(p)}</p>
         <p className="text-meta text-fg3">
@@ -143,12 +157,12 @@ function PlanRow({ plan: p, first, onOpen }: { plan: Plan; first: boolean; onOpe
           {p.description && ` · ${p.description}`}
         </p>
       </div>
-      <Button onClick={onOpen} aria-label={`Change ${p.name}`}>
-        Change
+      <Button onClick={onOpen} aria-label={t`Change ${p.name}`}>
+        <Trans>Change</Trans>
       </Button>
       {!BUILT_IN_PLANS.includes(p.id) && (
-        <Button look="danger" busy={remove.busy} onClick={() => void remove.run()} aria-label={`Delete ${p.name}`}>
-          Delete
+        <Button look="danger" busy={remove.busy} onClick={() => void remove.run()} aria-label={t`Delete ${p.name}`}>
+          <Trans>Delete</Trans>
         </Button>
       )}
     </li>
@@ -158,13 +172,13 @@ function PlanRow({ plan: p, first, onOpen }: { plan: Plan; first: boolean; onOpe
 const SMALL: Codec<number> = {
   format: String,
   parse: (text) => (/^\d{0,4}$/.test(text.trim()) ? Number(text) : undefined),
-  message: "A whole number.",
+  message: t`A whole number.`,
 };
 
 const bound = (field: keyof Quota): Codec<number | null> => ({
   format: (v) => boundText(field, v),
   parse: (text) => readBound(field, text),
-  message: "A whole number.",
+  message: t`A whole number.`,
 });
 
 const GRID = "grid grid-cols-2 gap-3 md:grid-cols-4";
@@ -175,7 +189,7 @@ const planFields = (isNew: boolean, typed: Typed<Plan>): Entry<Plan>[] => [
     fields: [
       {
         name: "name",
-        label: "Name",
+        label: t`Name`,
         type: "text",
         derive: (name) => (isNew && typed.id === slug(typed.name) ? { id: slug(name) } : {}),
         input: { required: true, autoFocus: true, maxLength: 80 },
@@ -183,45 +197,45 @@ const planFields = (isNew: boolean, typed: Typed<Plan>): Entry<Plan>[] => [
       ...(isNew ? [ID] : []),
     ],
   },
-  { name: "description", label: "Description for teams", type: "area", rows: 2, input: { maxLength: 500 } },
+  { name: "description", label: t`Description for teams`, type: "area", rows: 2, input: { maxLength: 500 } },
   {
-    legend: "Limits",
-    hint: "Leave a field empty for no limit.",
+    legend: t`Limits`,
+    hint: t`Leave a field empty for no limit.`,
     className: GRID,
     fields: FIELDS.map((f) => ({
       name: f.field,
       label: f.label,
       type: "text",
       codec: bound(f.field),
-      placeholder: "no limit",
+      placeholder: t`no limit`,
       hint: f.hint,
       input: { inputMode: "decimal" },
     })),
   },
   {
-    legend: "Price",
+    legend: t`Price`,
     fields: [
       {
         className: GRID,
         fields: [
           {
             name: "seat_month_nano",
-            label: "Dollars per member per month",
+            label: t`Dollars per member per month`,
             type: "text",
-            codec: dollarsOrNothing("Dollars, such as 20 or 12.50."),
+            codec: dollarsOrNothing(t`Dollars, such as 20 or 12.50.`),
             placeholder: "0",
             input: { inputMode: "decimal" },
           },
           {
             name: "trial_days",
-            label: "Trial days",
+            label: t`Trial days`,
             type: "text",
             codec: SMALL,
             input: { inputMode: "numeric" },
           },
           {
             name: "position",
-            label: "Position in the list",
+            label: t`Position in the list`,
             type: "text",
             codec: SMALL,
             input: { inputMode: "numeric" },
@@ -230,22 +244,22 @@ const planFields = (isNew: boolean, typed: Typed<Plan>): Entry<Plan>[] => [
       },
       {
         name: "metered_usage",
-        label: "Bill usage in addition",
+        label: t`Bill usage in addition`,
         type: "boolean",
-        hint: "Time of paid sandboxes is reported to the payment service.",
+        hint: t`Time of paid sandboxes is reported to the payment service.`,
         className: "mt-2",
       },
-      { name: "offered", label: "Teams can choose it themselves", type: "boolean" },
+      { name: "offered", label: t`Teams can choose it themselves`, type: "boolean" },
     ],
   },
 ];
 
 const ID: Entry<Plan> = {
   name: "id",
-  label: "Id",
+  label: t`Id`,
   type: "text",
   mono: true,
-  hint: "Used in the API and in configurations. It cannot change.",
+  hint: t`Used in the API and in configurations. It cannot change.`,
   input: { required: true, maxLength: 40 },
 };
 
@@ -254,7 +268,7 @@ function PlanForm({ plan: p, close }: { plan: Plan; close: () => void }) {
   const isNew = p.id === "";
   return (
     <SettingsForm
-      label={isNew ? "New plan" : `Plan ${p.name}`}
+      label={isNew ? t`New plan` : t`Plan ${p.name}`}
       className="gap-4 panel p-3"
       create={isNew}
       loaded={p}
@@ -262,10 +276,10 @@ function PlanForm({ plan: p, close }: { plan: Plan; close: () => void }) {
       save={(changed, plan) => (isNew ? addPlan(plan) : changePlan(p.id, changed))}
       onSaved={(made) => {
         refresh();
-        toast({ kind: "good", title: `The plan ${made.name} is saved` });
+        toast({ kind: "good", title: t`The plan ${made.name} is saved` });
         close();
       }}
-      button="Save the plan"
+      button={t`Save the plan`}
       cancel={close}
     />
   );

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { exactUsd, momentUtc } from "@/costs/amounts";
@@ -19,9 +21,11 @@ export default function PricesSettings() {
   const prices = useQuery(pricesQuery());
   const places = useQuery(instanceQuery());
   const [changing, setChanging] = useState<Book | undefined>();
-  if (prices.isPending) return <Skeleton rows={5} label="Loading the prices" />;
+  if (prices.isPending) return <Skeleton rows={5} label={t`Loading the prices`} />;
   if (prices.isError && !prices.data)
-    return <Failure what="The prices could not be loaded." error={prices.error} retry={() => void prices.refetch()} />;
+    return (
+      <Failure what={t`The prices could not be loaded.`} error={prices.error} retry={() => void prices.refetch()} />
+    );
   const kinds = (places.data?.places ?? []).filter((p) => !p.free);
   const name = (kind: string) => kinds.find((p) => p.kind === kind)?.label ?? kind;
   const known = books(prices.data, now);
@@ -35,11 +39,13 @@ export default function PricesSettings() {
     <section aria-labelledby="prices" className="flex flex-col gap-4">
       <div>
         <h2 id="prices" className="text-title font-semibold">
-          Prices of places
+          <Trans>Prices of places</Trans>
         </h2>
         <p className="max-w-2xl text-fg2">
-          The price of a core and a GiB of memory per second. Prices are never changed: a new price applies from its
-          date, and earlier usage keeps its cost. Work on this server is free.
+          <Trans>
+            The price of a core and a GiB of memory per second. Prices are never changed: a new price applies from its
+            date, and earlier usage keeps its cost. Work on this server is free.
+          </Trans>
         </p>
       </div>
       <ul className="divide-y divide-hairline border-y border-hairline">
@@ -51,15 +57,15 @@ export default function PricesSettings() {
                 <Now price={b.now} />
               </div>
               {changing?.executor !== b.executor && (
-                <Button onClick={() => setChanging(b)} aria-label={`New price of ${name(b.executor)}`}>
-                  New price
+                <Button onClick={() => setChanging(b)} aria-label={t`New price of ${name(b.executor)}`}>
+                  <Trans>New price</Trans>
                 </Button>
               )}
             </div>
             {b.coming.map((p) => (
               <p key={p.id} className="text-needs">
                 <span aria-hidden>◆ </span>
-                From {momentUtc(p.effective_from)}: <Rates price={p} />
+                <Trans>From {momentUtc(p.effective_from)}:</Trans> <Rates price={p} />
               </p>
             ))}
             {changing?.executor === b.executor && (
@@ -68,12 +74,12 @@ export default function PricesSettings() {
             {b.past.length > 0 && (
               <details className="text-meta">
                 <summary className="flex min-h-6 w-fit cursor-pointer items-center text-accent">
-                  {b.past.length === 1 ? "The price before" : `${b.past.length} prices before`}
+                  {b.past.length === 1 ? t`The price before` : t`${b.past.length} prices before`}
                 </summary>
                 <ul className="mt-1 text-fg2">
                   {b.past.map((p) => (
                     <li key={p.id}>
-                      From {momentUtc(p.effective_from)}: <Rates price={p} />
+                      <Trans>From {momentUtc(p.effective_from)}:</Trans> <Rates price={p} />
                     </li>
                   ))}
                 </ul>
@@ -87,13 +93,18 @@ export default function PricesSettings() {
 }
 
 function Now({ price: p }: { price: Price | undefined }) {
-  if (!p) return <p className="text-fg2">Free and not counted in quotas. Its time is still recorded.</p>;
+  if (!p)
+    return (
+      <p className="text-fg2">
+        <Trans>Free and not counted in quotas. Its time is still recorded.</Trans>
+      </p>
+    );
   return (
     <p className="text-fg2">
       <Rates price={p} />
       <span className="block text-meta text-fg3">
-        Since {momentUtc(p.effective_from)}
-        {p.created_by === "" && ", as it came with Parawork or config.json"}
+        <Trans>Since {momentUtc(p.effective_from)}</Trans>
+        {p.created_by === "" && t`, as it came with Parawork or config.json`}
       </span>
     </p>
   );
@@ -101,28 +112,34 @@ function Now({ price: p }: { price: Price | undefined }) {
 
 function Rates({ price: p }: { price: Price }) {
   if (p.vcpu_second_nano === 0 && p.gib_second_nano === 0)
-    return <span>costs nothing{p.metered ? ", and its time counts in quotas" : ""}</span>;
+    return (
+      <span>
+        <Trans>costs nothing{p.metered ? t`, and its time counts in quotas` : ""}</Trans>
+      </span>
+    );
   return (
     <span className="tabular-nums">
-      {exactUsd(p.vcpu_second_nano)} a core and {exactUsd(p.gib_second_nano)} a GiB each second; 2 cores with 2 GB cost{" "}
-      {hourly(hourOf(p, 2, 2048))} an hour;{" "}
-      {p.metered ? "its time counts in quotas" : "its time does not count in quotas"}
+      <Trans>
+        {exactUsd(p.vcpu_second_nano)} a core and {exactUsd(p.gib_second_nano)} a GiB each second; 2 cores with 2 GB
+        cost {hourly(hourOf(p, 2, 2048))} an hour;{" "}
+        {p.metered ? t`its time counts in quotas` : t`its time does not count in quotas`}
+      </Trans>
     </span>
   );
 }
 
 const A_SECOND: Entry<NewPriceValues>[] = (
   [
-    ["vcpu_second_nano", "A core, $ a second"],
-    ["gib_second_nano", "A GiB of memory, $ a second"],
+    ["vcpu_second_nano", t`A core, $ a second`],
+    ["gib_second_nano", t`A GiB of memory, $ a second`],
   ] as const
 ).map(([name, label]) => ({
   name,
   label,
   type: "text",
-  codec: dollarsOrNothing("Dollars a second, such as 0.000014; at most nine digits after the point."),
+  codec: dollarsOrNothing(t`Dollars a second, such as 0.000014; at most nine digits after the point.`),
   placeholder: "0",
-  hint: (nano) => (nano ? `${hourly(nano * 3600)} an hour` : "nothing"),
+  hint: (nano) => (nano ? t`${hourly(nano * 3600)} an hour` : "nothing"),
   input: { inputMode: "decimal" },
 }));
 
@@ -137,7 +154,7 @@ function NewPriceForm({ book, name, close }: { book: Book; name: string; close: 
   const p = book.now;
   return (
     <SettingsForm<NewPriceValues, Price>
-      label={`New price of ${name}`}
+      label={t`New price of ${name}`}
       className="gap-3 panel p-3"
       create
       loaded={{
@@ -153,18 +170,18 @@ function NewPriceForm({ book, name, close }: { book: Book; name: string; close: 
             ...A_SECOND,
             {
               name: "effective_from",
-              label: "From",
+              label: t`From`,
               type: "text",
-              hint: "Leave empty to apply now. A day begins at 00:00 UTC.",
+              hint: t`Leave empty to apply now. A day begins at 00:00 UTC.`,
               input: { type: "date" },
             },
           ],
         },
         {
           name: "metered",
-          label: "Its time counts in quotas",
+          label: t`Its time counts in quotas`,
           type: "boolean",
-          hint: "Only such places count in monthly hours and concurrent sandboxes.",
+          hint: t`Only such places count in monthly hours and concurrent sandboxes.`,
         },
       ]}
       save={(_, { effective_from: day, ...rest }) =>
@@ -178,12 +195,12 @@ function NewPriceForm({ book, name, close }: { book: Book; name: string; close: 
       onSaved={(made) => {
         toast({
           kind: "good",
-          title: `The price of ${name} is saved`,
-          text: `It applies from ${momentUtc(made.effective_from)}.`,
+          title: t`The price of ${name} is saved`,
+          text: t`It applies from ${momentUtc(made.effective_from)}.`,
         });
         close();
       }}
-      button="Save the price"
+      button={t`Save the price`}
       cancel={close}
     />
   );

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data } from "@/api/client";
@@ -14,18 +16,24 @@ export default function ProfileSettings() {
     <div className="flex flex-col gap-6">
       <Name name={user.name} />
       <Email email={user.email} />
-      {user.operator && <p className="text-fg2">You are an operator of this server.</p>}
+      {user.operator && (
+        <p className="text-fg2">
+          <Trans>You are an operator of this server.</Trans>
+        </p>
+      )}
       <Invitations />
       <p className="text-fg2">
-        Your password, second factor and login sessions are in{" "}
-        <Link
-          to="/$team/settings/{-$section}"
-          params={{ team: team.slug, section: "security" }}
-          className="text-accent underline"
-        >
-          Security
-        </Link>
-        .
+        <Trans>
+          Your password, second factor and login sessions are in{" "}
+          <Link
+            to="/$team/settings/{-$section}"
+            params={{ team: team.slug, section: "security" }}
+            className="text-accent underline"
+          >
+            Security
+          </Link>
+          .
+        </Trans>
       </p>
     </div>
   );
@@ -42,7 +50,7 @@ function Name({ name }: { name: string }) {
       fields={[
         {
           name: "name",
-          label: "Name",
+          label: t`Name`,
           type: "text",
           className: "max-w-sm flex-1",
           input: { required: true, maxLength: 200, autoComplete: "name" },
@@ -50,7 +58,7 @@ function Name({ name }: { name: string }) {
       ]}
       save={(body) => data(api.PATCH("/me", { body }))}
       onSaved={refresh}
-      button="Save"
+      button={t`Save`}
     />
   );
 }
@@ -67,9 +75,9 @@ function Email({ email }: { email: string }) {
         fields={[
           {
             name: "email",
-            label: "E-mail address",
+            label: t`E-mail address`,
             type: "text",
-            hint: "You sign in with it, and invites and mail go to it.",
+            hint: t`You sign in with it, and invites and mail go to it.`,
             className: "max-w-sm flex-1",
             input: { required: true, type: "email", maxLength: 320, autoComplete: "email" },
           },
@@ -80,13 +88,15 @@ function Email({ email }: { email: string }) {
           setSentTo(changed.mailed ? to : "");
         }}
         onSaved={refresh}
-        button="Change"
+        button={t`Change`}
       />
       <p role="status" className="mt-2 text-fg2">
         {sentTo && (
           <>
-            A link was sent to <b className="break-all">{sentTo}</b>. Your address changes when you open it, within 24
-            hours.
+            <Trans>
+              A link was sent to <b className="break-all">{sentTo}</b>. Your address changes when you open it, within 24
+              hours.
+            </Trans>
           </>
         )}
       </p>

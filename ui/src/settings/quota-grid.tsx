@@ -1,3 +1,5 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import { spell } from "@/costs/amounts";
@@ -19,7 +21,6 @@ import {
 import { Meter } from "@/costs/meter";
 import { whenWords } from "@/costs/words";
 import { useNow } from "@/format/now";
-import { plural } from "@/format/text";
 import { Button } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { inputClass } from "@/kit/field";
@@ -47,7 +48,7 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
       client.setQueryData(quotasKey(of), now);
       // What was typed while it was saved stays.
       setEdits((all) => Object.fromEntries(Object.entries(all).filter(([cell, text]) => sent[cell] !== text)));
-      toast({ kind: "good", title: "Quotas saved", text: "They apply from now on." });
+      toast({ kind: "good", title: t`Quotas saved`, text: t`They apply from now on.` });
     },
     refresh: [["team"], costKeys.mine],
   });
@@ -67,7 +68,7 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
       <div
         className="overflow-x-auto"
         role="region"
-        aria-label="Quotas of each person"
+        aria-label={t`Quotas of each person`}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
       >
@@ -78,7 +79,7 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
                 <th scope="col" className="w-8 py-1">
                   <input
                     type="checkbox"
-                    aria-label="Select everyone"
+                    aria-label={t`Select everyone`}
                     checked={rows.length > 0 && selected.length === rows.length}
                     ref={(el) => {
                       if (el) el.indeterminate = selected.length > 0 && selected.length < rows.length;
@@ -89,10 +90,10 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
                 </th>
               )}
               <th scope="col" className="py-1 pr-4 font-normal">
-                Person
+                <Trans>Person</Trans>
               </th>
               <th scope="col" className="py-1 pr-4 font-normal">
-                Used this month
+                <Trans>Used this month</Trans>
               </th>
               {COLUMNS.map((c) => (
                 <th key={c.field} scope="col" className="py-1 pr-2 font-normal whitespace-nowrap">
@@ -109,7 +110,7 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
                   <td className="py-1">
                     <input
                       type="checkbox"
-                      aria-label={`Choose ${r.user.name}`}
+                      aria-label={t`Choose ${r.user.name}`}
                       checked={marked.has(r.user.id)}
                       onChange={(e) => {
                         const next = new Set(marked);
@@ -123,7 +124,12 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
                 )}
                 <th scope="row" className="max-w-48 min-w-28 py-1 pr-4 font-normal break-words">
                   {r.user.name}
-                  {r.user.id === me.user.id && <span className="text-fg3"> (you)</span>}
+                  {r.user.id === me.user.id && (
+                    <span className="text-fg3">
+                      {" "}
+                      <Trans>(you)</Trans>
+                    </span>
+                  )}
                 </th>
                 <td className="min-w-36 py-1 pr-4">
                   <Used row={r} />
@@ -158,29 +164,35 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
       </div>
       {may ? (
         <p className="text-meta text-fg3">
-          Enter a number or “no limit”. Enter and the arrow keys move up and down, Escape restores a cell, and a block
-          pasted from a spreadsheet fills the cells from here.
+          <Trans>
+            Enter a number or “no limit”. Enter and the arrow keys move up and down, Escape restores a cell, and a block
+            pasted from a spreadsheet fills the cells from here.
+          </Trans>
         </p>
       ) : (
-        <p className="text-meta text-fg3">Owners and admins of the team can change this.</p>
+        <p className="text-meta text-fg3">
+          <Trans>Owners and admins of the team can change this.</Trans>
+        </p>
       )}
       <FormError error={save.error} />
       {count > 0 && (
         <div className="sticky bottom-0 flex flex-wrap items-center gap-3 border-t border-hairline bg-bg0 py-2">
           <span role="status">
             {ready === undefined ? (
-              <span className="text-failed">A cell is invalid: enter a whole number or “no limit”.</span>
+              <span className="text-failed">
+                <Trans>A cell is invalid: enter a whole number or “no limit”.</Trans>
+              </span>
             ) : (
-              `${plural(count, "change")}, unsaved`
+              t`${plural(count, { one: "# change", other: "# changes" })}, unsaved`
             )}
           </span>
           <Button
             look="primary"
             disabled={ready === undefined}
-            busy={save.busy && "Saving"}
+            busy={save.busy && t`Saving`}
             onClick={() => void save.run(edits)}
           >
-            Save
+            <Trans>Save</Trans>
           </Button>
           <Button
             onClick={() => {
@@ -188,7 +200,7 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
               save.reset();
             }}
           >
-            Discard
+            <Trans>Discard</Trans>
           </Button>
         </div>
       )}
@@ -207,18 +219,22 @@ function Used({ row: r }: { row: QuotaRow }) {
         <span className={cx((r.percent ?? 0) >= 100 && "text-failed", (r.percent ?? 0) >= 80 && "font-medium")}>
           {(r.percent ?? 0) >= 100 && <span aria-hidden>▲ </span>}
           {spell(r.used.hours_ms)}
-          {hours !== null && ` of ${hours} h`}
+          {hours !== null && t` of ${hours} h`}
         </span>
         {r.used.running > 0 && (
           <span className="text-fg3">
-            {r.used.running}
-            {most !== null && ` of ${most}`} running
+            <Trans>
+              {r.used.running}
+              {most !== null && t` of ${most}`} running
+            </Trans>
           </span>
         )}
       </span>
       {hours !== null && <Meter percent={r.percent ?? 0} className="mt-0.5 max-w-32" />}
       {r.exhausted_at !== null && (
-        <span className="block text-meta text-needs">used up {whenWords(r.exhausted_at, now)}</span>
+        <span className="block text-meta text-needs">
+          <Trans>used up {whenWords(r.exhausted_at, now)}</Trans>
+        </span>
       )}
     </>
   );
@@ -249,7 +265,7 @@ function Cell({
   return (
     <input
       data-cell={at}
-      aria-label={`${c.title} of ${row.user.name}, ${c.unit}${changed ? ", changed" : ""}`}
+      aria-label={t`${c.title} of ${row.user.name}, ${c.unit}${changed ? t`, changed` : ""}`}
       aria-invalid={wrong || undefined}
       inputMode="decimal"
       value={text}
@@ -298,16 +314,18 @@ function Bulk({
   const wrong = read(column, text) === undefined;
   return (
     <form
-      aria-label="Set for all selected"
+      aria-label={t`Set for all selected`}
       className="flex flex-wrap items-center gap-2 panel px-3 py-2"
       onSubmit={(e) => {
         e.preventDefault();
         if (!wrong) onSet(column, text);
       }}
     >
-      <span>For {count === 1 ? "1 person" : `${count} people`} set</span>
+      <span>
+        <Trans>For {count === 1 ? t`1 person` : t`${count} people`} set</Trans>
+      </span>
       <select
-        aria-label="What to set"
+        aria-label={t`What to set`}
         value={field}
         onChange={(e) => setField(e.target.value as typeof field)}
         className={cx(inputClass, "w-auto!")}
@@ -318,19 +336,23 @@ function Bulk({
           </option>
         ))}
       </select>
-      <span>to</span>
+      <span>
+        <Trans>to</Trans>
+      </span>
       <input
-        aria-label="The value"
+        aria-label={t`The value`}
         aria-invalid={wrong || undefined}
         value={text}
-        placeholder="plan default"
+        placeholder={t`plan default`}
         onChange={(e) => setText(e.target.value)}
         className={cx(inputClass, "w-28!")}
       />
       <Button type="submit" disabled={wrong}>
-        Set
+        <Trans>Set</Trans>
       </Button>
-      <Button onClick={onPlan}>Reset all to the plan</Button>
+      <Button onClick={onPlan}>
+        <Trans>Reset all to the plan</Trans>
+      </Button>
     </form>
   );
 }

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 /** The pages of the settings, each of parts that addresses name: a page with several shows them as tabs. */
 // Not for translation: names and groups are codes here, of which PAGE_NAMES and PAGE_GROUPS have the words.
 export const PAGES = [
@@ -19,67 +20,67 @@ export const PAGES = [
 export type SettingsPage = (typeof PAGES)[number];
 /** The pages as people read them. */
 export const PAGE_NAMES: Record<SettingsPage["name"], string> = {
-  Profile: "Profile",
-  Security: "Security",
-  Notifications: "Notifications",
-  Appearance: "Appearance",
-  Agents: "Agents",
-  Team: "Team",
-  Members: "Members",
-  "Team's agents": "Team's agents",
-  Places: "Places",
-  Costs: "Costs",
-  "Users and teams": "Users and teams",
-  "Server's costs": "Server's costs",
-  Server: "Server",
+  Profile: t`Profile`,
+  Security: t`Security`,
+  Notifications: t`Notifications`,
+  Appearance: t`Appearance`,
+  Agents: t`Agents`,
+  Team: t`Team`,
+  Members: t`Members`,
+  "Team's agents": t`Team's agents`,
+  Places: t`Places`,
+  Costs: t`Costs`,
+  "Users and teams": t`Users and teams`,
+  "Server's costs": t`Server's costs`,
+  Server: t`Server`,
 };
 
 /** Whose settings a page has, as people read it. */
-export const PAGE_GROUPS: Record<SettingsPage["group"], string> = { You: "You", Team: "Team", Server: "Server" };
+export const PAGE_GROUPS: Record<SettingsPage["group"], string> = { You: t`You`, Team: t`Team`, Server: t`Server` };
 
 export type Section = SettingsPage["parts"][number];
 
 /** A part's name, and the words by which people look for it beside the name. */
 export const PARTS: Record<Section, readonly [name: string, words: string]> = {
-  profile: ["Profile", "name e-mail address avatar picture photo invitations account"],
+  profile: [t`Profile`, "name e-mail address avatar picture photo invitations account"],
   security: [
-    "Security",
-    "password second factor 2fa totp passkey recovery codes login sessions sign out single sign-on",
+    t`Security`,
+    t`password second factor 2fa totp passkey recovery codes login sessions sign out single sign-on`,
   ],
-  tokens: ["API tokens", "personal access token api key cli script oauth applications revoke"],
-  notifications: ["Notifications", "push browser mail e-mail sound mute quiet hours alerts"],
+  tokens: [t`API tokens`, "personal access token api key cli script oauth applications revoke"],
+  notifications: [t`Notifications`, "push browser mail e-mail sound mute quiet hours alerts"],
   appearance: [
-    "Appearance",
+    t`Appearance`,
     "theme dark light density compact font size terminal colours keys shortcuts screen reader clipboard",
   ],
-  agents: ["Agents", "accounts claude code codex login api key model provider anthropic openai subscription"],
-  secrets: ["Secrets", "environment variables env own tokens"],
-  team: ["Team", "name second factor webhooks permission rules allow deny new team general"],
-  disk: ["Disk", "storage space free trash caches snapshots terminals retention"],
-  links: ["Shared links", "previews ports artifacts share revoke public"],
-  audit: ["Audit", "log history who did what export seal"],
-  members: ["Members", "people invite role owner admin viewer remove"],
-  "team-agents": ["Agents", "team accounts login api key limits instructions hold stop kill switch"],
-  models: ["Models", "allowed models rules deny gateway tokens"],
-  "team-secrets": ["Secrets", "team environment variables env tokens"],
-  skills: ["Skills", "instructions drafts versions library"],
+  agents: [t`Agents`, "accounts claude code codex login api key model provider anthropic openai subscription"],
+  secrets: [t`Secrets`, "environment variables env own tokens"],
+  team: [t`Team`, "name second factor webhooks permission rules allow deny new team general"],
+  disk: [t`Disk`, "storage space free trash caches snapshots terminals retention"],
+  links: [t`Shared links`, "previews ports artifacts share revoke public"],
+  audit: [t`Audit`, t`log history who did what export seal`],
+  members: [t`Members`, "people invite role owner admin viewer remove"],
+  "team-agents": [t`Agents`, "team accounts login api key limits instructions hold stop kill switch"],
+  models: [t`Models`, "allowed models rules deny gateway tokens"],
+  "team-secrets": [t`Secrets`, "team environment variables env tokens"],
+  skills: [t`Skills`, "instructions drafts versions library"],
   places: [
-    "Places",
+    t`Places`,
     "executors docker bubblewrap e2b kubernetes runner machine cloud sandbox sizes regions isolation ssh hosts",
   ],
-  budget: ["Budget", "money limit month alerts spent overage cap"],
-  quotas: ["Quotas", "limits hours workspaces per person cpu memory"],
-  billing: ["Billing", "plan subscription invoice card payment stripe"],
-  users: ["Users", "accounts suspend operator reset password create"],
-  teams: ["Teams", "suspend plan create"],
-  "server-usage": ["Usage", "server costs hours all teams instance"],
-  plans: ["Plans", "price quota included subscription"],
-  prices: ["Prices", "per hour places models tokens margin"],
-  payments: ["Payments", "stripe webhook invoices revenue"],
-  gateway: ["Gateway", "model gateway requests providers proxy"],
-  metrics: ["Metrics", "prometheus load monitoring health sandboxes pool"],
-  "server-audit": ["Audit", "server log who did what export"],
-  about: ["About", "version licence update documentation"],
+  budget: [t`Budget`, "money limit month alerts spent overage cap"],
+  quotas: [t`Quotas`, "limits hours workspaces per person cpu memory"],
+  billing: [t`Billing`, "plan subscription invoice card payment stripe"],
+  users: [t`Users`, "accounts suspend operator reset password create"],
+  teams: [t`Teams`, "suspend plan create"],
+  "server-usage": [t`Usage`, t`server costs hours all teams instance`],
+  plans: [t`Plans`, "price quota included subscription"],
+  prices: [t`Prices`, "per hour places models tokens margin"],
+  payments: [t`Payments`, "stripe webhook invoices revenue"],
+  gateway: [t`Gateway`, "model gateway requests providers proxy"],
+  metrics: [t`Metrics`, "prometheus load monitoring health sandboxes pool"],
+  "server-audit": [t`Audit`, t`server log who did what export`],
+  about: [t`About`, "version licence update documentation"],
 };
 
 /** The page that has a part; undefined where no part has that name. */

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Suspense } from "react";
 import { lazy } from "@/kit/part";
@@ -17,11 +18,11 @@ export default function SecuritySettings() {
   const { user } = useMe();
   const own = useQuery(ownWaysQuery());
   const ways = useQuery(waysQuery());
-  if (own.isPending || ways.isPending) return <Skeleton rows={6} label="Loading how you sign in" />;
+  if (own.isPending || ways.isPending) return <Skeleton rows={6} label={t`Loading how you sign in`} />;
   if (!own.data || !ways.data)
     return (
       <Failure
-        what="How you sign in could not be loaded."
+        what={t`How you sign in could not be loaded.`}
         error={own.error ?? ways.error}
         retry={() => {
           void own.refetch();

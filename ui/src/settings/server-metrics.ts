@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { queryOptions } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 import { usd } from "@/format/money";
@@ -37,9 +38,9 @@ export function budgetSaid(b: InstanceMetrics["budget"]): {
   part: number;
   mark: "done" | "needs" | "failed";
 } {
-  if (!b.limit_nano) return { words: `${usd(b.spent_nano)} this month; no budget is set`, part: 0, mark: "done" };
+  if (!b.limit_nano) return { words: t`${usd(b.spent_nano)} this month; no budget is set`, part: 0, mark: "done" };
   const part = b.spent_nano / b.limit_nano;
-  const words = `${usd(b.spent_nano)} of ${usd(b.limit_nano)} this month, ${usd(Math.max(0, b.left_nano ?? 0))} left`;
+  const words = t`${usd(b.spent_nano)} of ${usd(b.limit_nano)} this month, ${usd(Math.max(0, b.left_nano ?? 0))} left`;
   return { words, part, mark: part >= 1 ? "failed" : part >= 0.9 ? "needs" : "done" };
 }
 

@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { getRouteApi } from "@tanstack/react-router";
 import { UsageView } from "@/costs/usage-view";
 import { KillSwitchPart } from "./kill-switch";
@@ -13,7 +14,7 @@ export default function ServerUsageSettings() {
       <KillSwitchPart />
       <section aria-labelledby="server-usage">
         <h2 id="server-usage" className="mb-3 text-title font-semibold">
-          Usage of all teams
+          <Trans>Usage of all teams</Trans>
         </h2>
         <UsageView
           whose={{ instance: true }}

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { getRouteApi } from "@tanstack/react-router";
 import { Suspense } from "react";
 import { cx } from "@/kit/cx";
@@ -71,11 +72,11 @@ export function SettingsScreen() {
   const known = shown.find((s) => s === section);
   const page = known && pageOf(known);
   useNamedPart(NAMED_PARTS);
-  useTitle(known ? PARTS[known][0] : "Settings");
+  useTitle(known ? PARTS[known][0] : t`Settings`);
   if (!known || !page) return <NotFound />;
   const View = VIEWS[known];
   return (
-    <Page title="Settings">
+    <Page title={t`Settings`}>
       <LeaveGuard />
       <div className="flex flex-col gap-6 md:flex-row">
         <SettingsNav shown={shown} current={known} />

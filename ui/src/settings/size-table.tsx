@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { hourly } from "@/format/money";
 import { plain, sentence } from "@/format/text";
 import { Lock } from "@/kit/settings/lock";
@@ -18,17 +20,25 @@ export function SizeTable({ sizes, chosen, locked, onChoose }: Props) {
   return (
     <fieldset className="min-w-0">
       <legend className="mb-1 flex w-full items-baseline justify-between gap-2 font-medium">
-        Sizes
+        <Trans>Sizes</Trans>
         <Lock on={locked} />
       </legend>
       <div className="overflow-x-auto">
         <table className="w-full text-left">
           <thead className="text-meta text-fg3">
             <tr>
-              <th className="py-1 pr-3 font-normal">Default</th>
-              <th className="py-1 pr-3 font-normal">Size</th>
-              <th className="py-1 pr-3 text-right font-normal">Per hour</th>
-              <th className="py-1 font-normal">State</th>
+              <th className="py-1 pr-3 font-normal">
+                <Trans>Default</Trans>
+              </th>
+              <th className="py-1 pr-3 font-normal">
+                <Trans>Size</Trans>
+              </th>
+              <th className="py-1 pr-3 text-right font-normal">
+                <Trans>Per hour</Trans>
+              </th>
+              <th className="py-1 font-normal">
+                <Trans>State</Trans>
+              </th>
             </tr>
           </thead>
           <tbody>
@@ -38,7 +48,7 @@ export function SizeTable({ sizes, chosen, locked, onChoose }: Props) {
                   <input
                     type="radio"
                     name="default-size"
-                    aria-label={`${sizeName(s)} by default`}
+                    aria-label={t`${sizeName(s)} by default`}
                     className="size-3 accent-fill"
                     disabled={locked || !s.available}
                     checked={sizeId(s) === chosen}
@@ -47,7 +57,7 @@ export function SizeTable({ sizes, chosen, locked, onChoose }: Props) {
                 </td>
                 <td className="py-1.5 pr-3 whitespace-nowrap">{sizeName(s)}</td>
                 <td className="py-1.5 pr-3 text-right whitespace-nowrap">
-                  {s.price_nano_per_hour > 0 ? hourly(s.price_nano_per_hour) : "not known"}
+                  {s.price_nano_per_hour > 0 ? hourly(s.price_nano_per_hour) : t`not known`}
                 </td>
                 <td className="py-1.5 text-meta text-fg2">
                   {s.available ? (
@@ -55,7 +65,7 @@ export function SizeTable({ sizes, chosen, locked, onChoose }: Props) {
                       <span aria-hidden className="text-merged">
                         ✓{" "}
                       </span>
-                      available
+                      <Trans>available</Trans>
                     </span>
                   ) : (
                     <span>
@@ -63,7 +73,7 @@ export function SizeTable({ sizes, chosen, locked, onChoose }: Props) {
                         ▲{" "}
                       </span>
                       {sentence(s.reason)}{" "}
-                      {commandIn(s.hint) ? "Build it with the command below." : plain(sentence(s.hint))}
+                      {commandIn(s.hint) ? t`Build it with the command below.` : plain(sentence(s.hint))}
                     </span>
                   )}
                 </td>

@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { useTeam } from "@/state/team";
 import { InstructionsForm } from "@/tools/instructions";
 
@@ -8,9 +9,11 @@ export default function SkillSettings() {
     <section aria-labelledby="skills-settings" className="flex flex-col gap-4">
       <div>
         <h2 id="skills-settings" className="mb-1 text-title font-semibold">
-          Skills and instructions
+          <Trans>Skills and instructions</Trans>
         </h2>
-        <p className="text-fg2">What agents of the team know before they begin.</p>
+        <p className="text-fg2">
+          <Trans>What agents of the team know before they begin.</Trans>
+        </p>
       </div>
       <InstructionsForm key={team.slug} team={team.slug} readOnly={!team.can("team.manage")} />
     </section>

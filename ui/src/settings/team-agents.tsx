@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { AccountList } from "@/agents/account-list";
 import { agentsQuery, teamAccountsQuery } from "@/api/queries";
@@ -10,12 +12,13 @@ export default function TeamAgents() {
   const manage = team.can("team.manage");
   const agents = useQuery(agentsQuery(team.slug));
   const accounts = useQuery(teamAccountsQuery(team.slug));
-  if (agents.isPending || accounts.isPending) return <Skeleton rows={4} label="Loading the accounts the team shares" />;
+  if (agents.isPending || accounts.isPending)
+    return <Skeleton rows={4} label={t`Loading the accounts the team shares`} />;
   const failed = agents.data ? accounts : agents;
   if (!agents.data || !accounts.data)
     return (
       <Failure
-        what="The accounts the team shares could not be loaded."
+        what={t`The accounts the team shares could not be loaded.`}
         error={failed.error}
         retry={() => void failed.refetch()}
       />
@@ -26,13 +29,15 @@ export default function TeamAgents() {
   return (
     <div className="flex flex-col gap-4">
       <p className="text-fg2">
-        Accounts every member of {team.name} can start sessions with. Their keys are never shown. Members with their own
-        default account keep using it.
-        {!manage && " Owners and admins of the team can change them."}
+        <Trans>
+          Accounts every member of {team.name} can start sessions with. Their keys are never shown. Members with their
+          own default account keep using it.
+        </Trans>
+        {!manage && t` Owners and admins of the team can change them.`}
       </p>
       {known.length === 0 || (!manage && accounts.data.length === 0) ? (
-        <Empty title="No shared accounts">
-          {manage ? "No agent on this server uses an account." : "Ask an owner or admin of the team for an account."}
+        <Empty title={t`No shared accounts`}>
+          {manage ? t`No agent on this server uses an account.` : t`Ask an owner or admin of the team for an account.`}
         </Empty>
       ) : (
         <ul className="divide-y divide-hairline border-y border-hairline">

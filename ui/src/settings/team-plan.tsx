@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { tell } from "@/api/problem";
@@ -20,18 +22,20 @@ export function TeamsPlans({ plans }: { plans: Plan[] }) {
     <section aria-labelledby="team-plan" className="flex flex-col gap-3">
       <div>
         <h2 id="team-plan" className="text-title font-semibold">
-          One team
+          <Trans>One team</Trans>
         </h2>
-        <p className="text-fg2">Its plan, and what its members may use. You can grant more than the plan.</p>
+        <p className="text-fg2">
+          <Trans>Its plan, and what its members may use. You can grant more than the plan.</Trans>
+        </p>
       </div>
       {teams.isPending ? (
-        <Skeleton rows={2} label="Loading the teams" />
+        <Skeleton rows={2} label={t`Loading the teams`} />
       ) : !teams.data ? (
-        <Failure what="The teams could not be loaded." error={teams.error} retry={() => void teams.refetch()} />
+        <Failure what={t`The teams could not be loaded.`} error={teams.error} retry={() => void teams.refetch()} />
       ) : (
         <>
           <select
-            aria-label="Team"
+            aria-label={t`Team`}
             value={id}
             onChange={(e) => setChosen(e.target.value)}
             className={cx(inputClass, "max-w-md")}
@@ -55,11 +59,11 @@ function TeamPlanPart({ id, plans }: { id: string; plans: Plan[] }) {
   const plan = useQuery(teamPlanQuery(id));
   const quotas = useQuery(quotasQuery(of));
   const change = useAction({ act: (p: string) => setTeamPlan(id, p || null), done: refresh });
-  if (plan.isPending || quotas.isPending) return <Skeleton rows={3} label="Loading the team's plan" />;
+  if (plan.isPending || quotas.isPending) return <Skeleton rows={3} label={t`Loading the team's plan`} />;
   if (!plan.data || !quotas.data)
     return (
       <Failure
-        what="The team's plan could not be loaded."
+        what={t`The team's plan could not be loaded.`}
         error={plan.error ?? quotas.error}
         retry={() => void Promise.all([plan.refetch(), quotas.refetch()])}
       />
@@ -69,16 +73,16 @@ function TeamPlanPart({ id, plans }: { id: string; plans: Plan[] }) {
   return (
     <>
       <Field
-        label="Plan"
+        label={t`Plan`}
         className="max-w-md"
         hint={
           p.source === "operator"
             ? paid
-              ? `Set by an operator. The team pays for ${paid.name}.`
-              : "Set by an operator."
+              ? t`Set by an operator. The team pays for ${paid.name}.`
+              : t`Set by an operator.`
             : p.source === "stripe"
-              ? "The team pays for this plan."
-              : "It has the default plan."
+              ? t`The team pays for this plan.`
+              : t`It has the default plan.`
         }
         error={change.error ? tell(change.error).message : undefined}
       >
@@ -90,7 +94,7 @@ function TeamPlanPart({ id, plans }: { id: string; plans: Plan[] }) {
             onChange={(e) => void change.run(e.target.value)}
             className={inputClass}
           >
-            <option value="">{paid ? `What it pays for (${paid.name})` : "The default plan"}</option>
+            <option value="">{paid ? t`What it pays for (${paid.name})` : t`The default plan`}</option>
             {plans.map((x) => (
               <option key={x.id} value={x.id}>
                 {x.name}

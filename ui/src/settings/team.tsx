@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useNavigate } from "@tanstack/react-router";
 import { Suspense } from "react";
 import { api, data } from "@/api/client";
@@ -46,16 +48,16 @@ function TeamName() {
       fields={[
         {
           name: "name",
-          label: "Team name",
+          label: t`Team name`,
           type: "text",
-          hint: `Its address stays /${team.slug}.`,
+          hint: t`Its address stays /${team.slug}.`,
           className: "max-w-sm flex-1",
           input: { required: true },
         },
       ]}
       save={(body) => data(api.PATCH("/teams/{team}", { params: { path: { team: team.slug } }, body }))}
       onSaved={refresh}
-      button="Save"
+      button={t`Save`}
     />
   );
 }
@@ -67,21 +69,21 @@ function SecondFactor() {
       data(api.PATCH("/teams/{team}", { params: { path: { team: team.slug } }, body: { second_factor: on } })),
     confirm: (on) =>
       on && {
-        title: `Require a second factor from every member of ${team.name}?`,
-        body: "Members without one cannot see the team until they have set one up. Their agents continue.",
-        action: "Require it",
+        title: t`Require a second factor from every member of ${team.name}?`,
+        body: t`Members without one cannot see the team until they have set one up. Their agents continue.`,
+        action: t`Require it`,
       },
     done: useRefreshMe(),
-    failed: "The setting was not changed",
+    failed: t`The setting was not changed`,
   });
   return (
     <section aria-labelledby="security">
       <h2 id="security" className="mb-1 text-title font-semibold">
-        Security
+        <Trans>Security</Trans>
       </h2>
       <Check
-        label="Members need a second factor"
-        hint="An authenticator app or a passkey, besides the password. You need one yourself to require it."
+        label={t`Members need a second factor`}
+        hint={t`An authenticator app or a passkey, besides the password. You need one yourself to require it.`}
         checked={team.second_factor}
         disabled={save.busy}
         onChange={(e) => void save.run(e.target.checked)}
@@ -101,9 +103,9 @@ function NewTeam() {
       fields={[
         {
           name: "name",
-          label: "Create another team",
+          label: t`Create another team`,
           type: "text",
-          hint: "Teams share nothing. You become its owner.",
+          hint: t`Teams share nothing. You become its owner.`,
           errors: ["slug"],
           className: "max-w-sm flex-1",
           input: { required: true },
@@ -114,8 +116,8 @@ function NewTeam() {
         await refresh();
         await navigate({ to: "/$team/w", params: { team: made.slug } });
       }}
-      button="Create"
-      busy="Creating"
+      button={t`Create`}
+      busy={t`Creating`}
     />
   );
 }

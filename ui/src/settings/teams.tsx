@@ -1,3 +1,5 @@
+import { t as tr } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "@/api/client";
@@ -18,23 +20,25 @@ export default function TeamsSettings() {
       <div className="flex flex-wrap items-start gap-x-4 gap-y-2">
         <div className="min-w-0 flex-1 basis-64">
           <h2 id="teams" className="text-title font-semibold">
-            Teams of this server
+            <Trans>Teams of this server</Trans>
           </h2>
-          <p className="text-fg2">Teams share nothing. Only members can see a team's contents.</p>
+          <p className="text-fg2">
+            <Trans>Teams share nothing. Only members can see a team's contents.</Trans>
+          </p>
         </div>
         {!making && (
           <Button look="primary" onClick={() => setMaking(true)}>
-            New team
+            <Trans>New team</Trans>
           </Button>
         )}
       </div>
       {making && <NewTeam close={() => setMaking(false)} />}
       {list.isPending ? (
-        <Skeleton rows={4} label="Loading the teams" />
+        <Skeleton rows={4} label={tr`Loading the teams`} />
       ) : list.isError && !list.data ? (
-        <Failure what="The teams could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={tr`The teams could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       ) : (
-        <ul aria-label="Teams" className="divide-y divide-hairline border-y border-hairline">
+        <ul aria-label={tr`Teams`} className="divide-y divide-hairline border-y border-hairline">
           {list.data.map((t) => (
             <TeamRow key={t.id} team={t} />
           ))}
@@ -48,7 +52,7 @@ function NewTeam({ close }: { close: () => void }) {
   const refresh = useRefreshMe();
   return (
     <SettingsForm
-      label="New team"
+      label={tr`New team`}
       className="gap-3 panel p-3"
       create
       loaded={{ name: "", owner: "" }}
@@ -58,7 +62,7 @@ function NewTeam({ close }: { close: () => void }) {
           fields: [
             {
               name: "name",
-              label: "Name",
+              label: tr`Name`,
               type: "text",
               errors: ["team", "slug"],
               className: "min-w-48 flex-1",
@@ -66,10 +70,10 @@ function NewTeam({ close }: { close: () => void }) {
             },
             {
               name: "owner",
-              label: "Owner (optional)",
+              label: tr`Owner (optional)`,
               type: "text",
               placeholder: "ada@example.com",
-              hint: "A user of this server. Leave empty for yourself.",
+              hint: tr`A user of this server. Leave empty for yourself.`,
               errors: ["email"],
               className: "min-w-48 flex-1",
               input: { type: "email", maxLength: 254 },
@@ -79,7 +83,9 @@ function NewTeam({ close }: { close: () => void }) {
         {
           note: () => (
             <p className="text-meta text-fg3">
-              With a second team, places without isolation are no longer offered unless config.json allows them.
+              <Trans>
+                With a second team, places without isolation are no longer offered unless config.json allows them.
+              </Trans>
             </p>
           ),
         },
@@ -90,8 +96,8 @@ function NewTeam({ close }: { close: () => void }) {
         await refresh();
         close();
       }}
-      button="Create team"
-      busy="Creating"
+      button={tr`Create team`}
+      busy={tr`Creating`}
       cancel={close}
     />
   );
@@ -108,14 +114,14 @@ function TeamRow({ team: t }: { team: InstanceTeam }) {
       ),
     confirm: () =>
       !t.suspended_at && {
-        title: `Suspend ${t.name}?`,
-        body: "Nobody can work in it until you restore it. Its agents stop once their work is saved. Nothing is deleted.",
-        action: "Suspend",
+        title: tr`Suspend ${t.name}?`,
+        body: tr`Nobody can work in it until you restore it. Its agents stop once their work is saved. Nothing is deleted.`,
+        action: tr`Suspend`,
         danger: true,
       },
     done: useRefreshMe(),
     refresh: [peopleKeys.teams],
-    failed: `${t.name} was not ${t.suspended_at ? "restored" : "suspended"}`,
+    failed: tr`${t.name} was not ${t.suspended_at ? tr`restored` : tr`suspended`}`,
   });
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-1 py-2">
@@ -125,25 +131,25 @@ function TeamRow({ team: t }: { team: InstanceTeam }) {
           {t.suspended_at && (
             <span className="text-failed" title={exact(t.suspended_at)}>
               {" "}
-              · suspended
+              <Trans>· suspended</Trans>
             </span>
           )}
         </p>
         <p className="text-meta break-words text-fg3">
-          {t.members === 1 ? "1 member" : `${t.members} members`}
-          {t.owners.length > 0 && `, owned by ${t.owners.map((o) => o.name).join(", ")}`} ·{" "}
-          {t.workspaces === 1 ? "1 workspace" : `${t.workspaces} workspaces`}
+          {t.members === 1 ? tr`1 member` : tr`${t.members} members`}
+          {t.owners.length > 0 && tr`, owned by ${t.owners.map((o) => o.name).join(", ")}`} ·{" "}
+          {t.workspaces === 1 ? tr`1 workspace` : tr`${t.workspaces} workspaces`}
           {t.sandboxes > 0 &&
-            `, ${t.sandboxes === 1 ? "1 sandbox" : `${t.sandboxes} sandboxes`} ${t.suspended_at ? "being saved" : "running"}`}
-          {t.second_factor && " · needs a second factor"}
+            `, ${t.sandboxes === 1 ? tr`1 sandbox` : tr`${t.sandboxes} sandboxes`} ${t.suspended_at ? tr`being saved` : tr`running`}`}
+          {t.second_factor && tr` · needs a second factor`}
         </p>
       </div>
       <Button
         busy={change.busy}
         onClick={() => void change.run()}
-        aria-label={`${t.suspended_at ? "Restore" : "Suspend"} ${t.name}`}
+        aria-label={`${t.suspended_at ? tr`Restore` : tr`Suspend`} ${t.name}`}
       >
-        {t.suspended_at ? "Restore" : "Suspend"}
+        {t.suspended_at ? tr`Restore` : tr`Suspend`}
       </Button>
     </li>
   );

@@ -1,3 +1,5 @@
+import { t as tr } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useNow } from "@/format/now";
@@ -22,18 +24,22 @@ export default function TokensSettings() {
   return (
     <div className="flex flex-col gap-5">
       <p className="text-fg2">
-        A token lets a script act as you:{" "}
-        <code className="rounded-sm bg-bg3 px-1">Authorization: Bearer pw_user_…</code>.{" "}
-        <a href="/api/docs" target="_blank" rel="noreferrer" className="text-accent underline">
-          API documentation
-        </a>
+        <Trans>
+          A token lets a script act as you:{" "}
+          <code className="rounded-sm bg-bg3 px-1">Authorization: Bearer pw_user_…</code>.{" "}
+          <a href="/api/docs" target="_blank" rel="noreferrer" className="text-accent underline">
+            API documentation
+          </a>
+        </Trans>
       </p>
-      {made && <Once title={made.token.name} text={made.value} label="the token" onDone={() => setMade(undefined)} />}
+      {made && (
+        <Once title={made.token.name} text={made.value} label={tr`the token`} onDone={() => setMade(undefined)} />
+      )}
       <NewTokenForm onMade={setMade} />
       {list.isPending ? (
-        <Skeleton rows={3} label="Loading your tokens" />
+        <Skeleton rows={3} label={tr`Loading your tokens`} />
       ) : list.isError && !list.data ? (
-        <Failure what="Your tokens could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={tr`Your tokens could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       ) : (
         <Lists all={list.data} />
       )}
@@ -47,9 +53,11 @@ function Lists({ all }: { all: Token[] }) {
   return (
     <>
       {tokens.length === 0 ? (
-        <p className="text-fg3">No tokens yet.</p>
+        <p className="text-fg3">
+          <Trans>No tokens yet.</Trans>
+        </p>
       ) : (
-        <ul aria-label="Your tokens" className="divide-y divide-hairline border-y border-hairline">
+        <ul aria-label={tr`Your tokens`} className="divide-y divide-hairline border-y border-hairline">
           {tokens.map((t) => (
             <TokenRow key={t.id} token={t} heirs={heirsOf(t.id, all)} />
           ))}
@@ -57,11 +65,15 @@ function Lists({ all }: { all: Token[] }) {
       )}
       {apps.length > 0 && (
         <section>
-          <h3 className="mb-1 font-medium">Connected applications</h3>
+          <h3 className="mb-1 font-medium">
+            <Trans>Connected applications</Trans>
+          </h3>
           <p className="mb-2 text-fg2">
-            You allowed these to act as you. An application that is not used for 30 days has to ask again.
+            <Trans>
+              You allowed these to act as you. An application that is not used for 30 days has to ask again.
+            </Trans>
           </p>
-          <ul aria-label="Connected applications" className="divide-y divide-hairline border-y border-hairline">
+          <ul aria-label={tr`Connected applications`} className="divide-y divide-hairline border-y border-hairline">
             {apps.map((t) => (
               <TokenRow key={t.id} token={t} heirs={0} />
             ))}
@@ -86,30 +98,30 @@ function NewTokenForm({ onMade }: { onMade: (made: { token: Token; value: string
           fields: [
             {
               name: "name",
-              label: "Name",
+              label: tr`Name`,
               type: "text",
-              placeholder: "Nightly build",
+              placeholder: tr`Nightly build`,
               className: "min-w-48 flex-1",
               input: { required: true, maxLength: 100 },
             },
             {
               name: "team",
-              label: "Team",
+              label: tr`Team`,
               type: "choice",
               className: "w-40",
               options: [
-                { value: "", label: "all your teams" },
-                ...teams.map((t) => ({ value: t.slug, label: `${t.name} only` })),
+                { value: "", label: tr`all your teams` },
+                ...teams.map((t) => ({ value: t.slug, label: tr`${t.name} only` })),
               ],
             },
-            { name: "days", label: "Expires", type: "choice", className: "w-32", options: ENDS },
+            { name: "days", label: tr`Expires`, type: "choice", className: "w-32", options: ENDS },
           ],
         },
         {
           name: "scopes",
-          label: "What it may do",
+          label: tr`What it may do`,
           type: "custom",
-          check: (scopes) => (scopes.length === 0 ? "Choose at least one." : undefined),
+          check: (scopes) => (scopes.length === 0 ? tr`Choose at least one.` : undefined),
           render: ({ value, set }) => <Scopes scopes={value} onChange={set} />,
         },
       ]}
@@ -123,8 +135,8 @@ function NewTokenForm({ onMade }: { onMade: (made: { token: Token; value: string
       }
       refresh={[tokensKey]}
       onSaved={onMade}
-      button="Create token"
-      busy="Creating"
+      button={tr`Create token`}
+      busy={tr`Creating`}
     />
   );
 }
@@ -132,17 +144,19 @@ function NewTokenForm({ onMade }: { onMade: (made: { token: Token; value: string
 const NEW = { name: "", team: "", days: "90", scopes: ["workspaces:write", "sessions:attach"] as Scope[] };
 
 const ENDS = [
-  { value: "7", label: "in 7 days" },
-  { value: "30", label: "in 30 days" },
-  { value: "90", label: "in 90 days" },
-  { value: "365", label: "in a year" },
-  { value: "0", label: "never" },
+  { value: "7", label: tr`in 7 days` },
+  { value: "30", label: tr`in 30 days` },
+  { value: "90", label: tr`in 90 days` },
+  { value: "365", label: tr`in a year` },
+  { value: "0", label: tr`never` },
 ];
 
 function Scopes({ scopes, onChange }: { scopes: Scope[]; onChange: (scopes: Scope[]) => void }) {
   return (
     <fieldset>
-      <legend className="mb-1 font-medium">What it may do</legend>
+      <legend className="mb-1 font-medium">
+        <Trans>What it may do</Trans>
+      </legend>
       <div className="grid gap-x-6 sm:grid-cols-2">
         {ALL_SCOPES.map((s) => (
           <Check
@@ -172,38 +186,40 @@ function TokenRow({ token: t, heirs }: { token: Token; heirs: number }) {
   const end = useAction({
     act: () => endToken(t.id),
     confirm: {
-      title: app ? `Revoke the access of ${t.name}?` : `Revoke the token ${t.name}?`,
+      title: app ? tr`Revoke the access of ${t.name}?` : tr`Revoke the token ${t.name}?`,
       body:
         heirs > 0
-          ? `Everything that uses it stops working immediately. ${heirs === 1 ? "A token" : `${heirs} tokens`} made by it ${heirs === 1 ? "ends" : "end"}, too.`
-          : "Everything that uses it stops working immediately.",
-      action: "Revoke",
+          ? tr`Everything that uses it stops working immediately. ${heirs === 1 ? tr`A token` : tr`${heirs} tokens`} made by it ${heirs === 1 ? tr`ends` : tr`end`}, too.`
+          : tr`Everything that uses it stops working immediately.`,
+      action: tr`Revoke`,
       danger: true,
     },
     refresh: [tokensKey],
-    failed: app ? "The access was not revoked" : "The token was not revoked",
+    failed: app ? tr`The access was not revoked` : tr`The token was not revoked`,
   });
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-1 py-2">
       <div className="min-w-0 flex-1 basis-48">
         <p className="truncate font-medium">{t.name}</p>
         <p className="text-meta break-words text-fg2">
-          {scopeWords(t.scopes)}, in{" "}
-          {t.team ? (teams.find((x) => x.slug === t.team)?.name ?? t.team) : "all your teams"}
+          <Trans>
+            {scopeWords(t.scopes)}, in{" "}
+            {t.team ? (teams.find((x) => x.slug === t.team)?.name ?? t.team) : tr`all your teams`}
+          </Trans>
         </p>
         <p className="text-meta break-words text-fg3">
           <span title={exact(t.created_at)}>
-            {app ? "connected" : "made"} {ago(t.created_at, now)}
-            {t.parent && (t.parent.kind === "token" ? ` by the token ${t.parent.name}` : ` in ${t.parent.name}`)}
+            {app ? tr`connected` : tr`made`} {ago(t.created_at, now)}
+            {t.parent && (t.parent.kind === "token" ? tr` by the token ${t.parent.name}` : tr` in ${t.parent.name}`)}
           </span>{" "}
           ·{" "}
           {t.last_used_at ? (
             <span title={exact(t.last_used_at)}>
-              used {ago(t.last_used_at, now)}
-              {t.last_used_ip && ` from ${t.last_used_ip}`}
+              <Trans>used {ago(t.last_used_at, now)}</Trans>
+              {t.last_used_ip && tr` from ${t.last_used_ip}`}
             </span>
           ) : (
-            "never used"
+            tr`never used`
           )}
           {!app && (
             <>
@@ -216,9 +232,9 @@ function TokenRow({ token: t, heirs }: { token: Token; heirs: number }) {
       <Button
         busy={end.busy}
         onClick={() => void end.run()}
-        aria-label={app ? `Revoke the access of ${t.name}` : `Revoke the token ${t.name}`}
+        aria-label={app ? tr`Revoke the access of ${t.name}` : tr`Revoke the token ${t.name}`}
       >
-        Revoke
+        <Trans>Revoke</Trans>
       </Button>
     </li>
   );
@@ -226,6 +242,15 @@ function TokenRow({ token: t, heirs }: { token: Token; heirs: number }) {
 
 function Expiry({ at, now }: { at: number | null; now: number }) {
   if (!at) return "never ends";
-  if (at < now) return <span className="text-failed">ended</span>;
-  return <span title={exact(at)}>ends {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(at)}</span>;
+  if (at < now)
+    return (
+      <span className="text-failed">
+        <Trans>ended</Trans>
+      </span>
+    );
+  return (
+    <span title={exact(at)}>
+      <Trans>ends {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(at)}</Trans>
+    </span>
+  );
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
@@ -32,24 +34,27 @@ export default function UsersSettings() {
       <div className="flex flex-wrap items-start gap-x-4 gap-y-2">
         <div className="min-w-0 flex-1 basis-64">
           <h2 id="users" className="text-title font-semibold">
-            Users of this server
+            <Trans>Users of this server</Trans>
           </h2>
-          <p className="text-fg2">Of all teams and of no team.</p>
+          <p className="text-fg2">
+            <Trans>Of all teams and of no team.</Trans>
+          </p>
         </div>
         {!making && (
           <Button look="primary" onClick={() => setMaking(true)}>
-            New user
+            <Trans>New user</Trans>
           </Button>
         )}
       </div>
       {link && (
         <Once
-          title={`A link for ${link.user.name} (${link.user.email}) to choose a password`}
+          title={t`A link for ${link.user.name} (${link.user.email}) to choose a password`}
           text={link.link.url}
-          label="the link"
+          label={t`the link`}
           onDone={() => setLink(undefined)}
         >
-          It works once, until {exact(link.link.expires_at)}.{link.link.mailed && " It was also emailed."}
+          <Trans>It works once, until {exact(link.link.expires_at)}.</Trans>
+          {link.link.mailed && t` It was also emailed.`}
         </Once>
       )}
       {making && (
@@ -71,23 +76,27 @@ export default function UsersSettings() {
       >
         <TextField
           fieldClass="max-w-sm flex-1"
-          label="Find"
+          label={t`Find`}
           type="search"
           maxLength={200}
-          placeholder="Part of a name or an address"
+          placeholder={t`Part of a name or an address`}
           value={typed}
           onChange={(e) => setTyped(e.target.value)}
         />
-        <Button type="submit">Find</Button>
+        <Button type="submit">
+          <Trans>Find</Trans>
+        </Button>
       </form>
       {list.isPending ? (
-        <Skeleton rows={5} label="Loading the users" />
+        <Skeleton rows={5} label={t`Loading the users`} />
       ) : list.isError && !list.data ? (
-        <Failure what="The users could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The users could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       ) : users.length === 0 ? (
-        <p className="text-fg3">No user matches.</p>
+        <p className="text-fg3">
+          <Trans>No user matches.</Trans>
+        </p>
       ) : (
-        <ul aria-label="Users" className="divide-y divide-hairline border-y border-hairline">
+        <ul aria-label={t`Users`} className="divide-y divide-hairline border-y border-hairline">
           {users.map((u) => (
             <UserRow key={u.id} user={u} onLink={setLink} />
           ))}
@@ -96,10 +105,10 @@ export default function UsersSettings() {
       {list.hasNextPage && (
         <Button
           className="self-start"
-          busy={list.isFetchingNextPage && "Loading"}
+          busy={list.isFetchingNextPage && t`Loading`}
           onClick={() => void list.fetchNextPage()}
         >
-          More
+          <Trans>More</Trans>
         </Button>
       )}
     </section>
@@ -109,7 +118,7 @@ export default function UsersSettings() {
 function NewUser({ close, onMade }: { close: () => void; onMade: (made: Link) => void }) {
   return (
     <SettingsForm
-      label="New user"
+      label={t`New user`}
       className="gap-3 panel p-3"
       create
       loaded={{ name: "", email: "", operator: false }}
@@ -119,14 +128,14 @@ function NewUser({ close, onMade }: { close: () => void; onMade: (made: Link) =>
           fields: [
             {
               name: "name",
-              label: "Name",
+              label: t`Name`,
               type: "text",
               className: "min-w-48 flex-1",
               input: { required: true, autoFocus: true, maxLength: 100 },
             },
             {
               name: "email",
-              label: "E-mail",
+              label: t`E-mail`,
               type: "text",
               className: "min-w-48 flex-1",
               input: { type: "email", required: true, maxLength: 254 },
@@ -135,14 +144,14 @@ function NewUser({ close, onMade }: { close: () => void; onMade: (made: Link) =>
         },
         {
           name: "operator",
-          label: "Operator",
+          label: t`Operator`,
           type: "boolean",
-          hint: "Sees and changes the whole server: users, teams, places.",
+          hint: t`Sees and changes the whole server: users, teams, places.`,
         },
         {
           note: () => (
             <p className="text-meta text-fg3">
-              You get a link for them to choose a password. Invite them to add them to a team.
+              <Trans>You get a link for them to choose a password. Invite them to add them to a team.</Trans>
             </p>
           ),
         },
@@ -150,8 +159,8 @@ function NewUser({ close, onMade }: { close: () => void; onMade: (made: Link) =>
       save={(_, body) => data(api.POST("/instance/users", { body }))}
       refresh={[peopleKeys.users]}
       onSaved={onMade}
-      button="Create user"
-      busy="Creating"
+      button={t`Create user`}
+      busy={t`Creating`}
       cancel={close}
     />
   );
@@ -178,68 +187,70 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
   const suspend = () =>
     change.run({
       ask: [
-        `Suspend ${u.name}?`,
-        "They are signed out everywhere, their tokens are revoked, and their agents stop once their work is saved. Nothing is deleted.",
-        "Suspend",
+        t`Suspend ${u.name}?`,
+        t`They are signed out everywhere, their tokens are revoked, and their agents stop once their work is saved. Nothing is deleted.`,
+        t`Suspend`,
       ],
-      failed: `${u.name} was not suspended`,
+      failed: t`${u.name} was not suspended`,
       act: () => api.POST("/instance/users/{id}/suspend", { params }),
     });
   const restore = () =>
     change.run({
-      failed: `${u.name} was not restored`,
+      failed: t`${u.name} was not restored`,
       act: () => api.POST("/instance/users/{id}/restore", { params }),
     });
   const factors = () => {
     let keep = false;
     return change.run({
       ask: [
-        `Reset the second factors of ${u.name}?`,
+        t`Reset the second factors of ${u.name}?`,
         <>
           <p>
-            Authenticator app, recovery codes and passkeys. For a user who lost them. Verify the user's identity first.
-            They are signed out everywhere, and their API tokens end.
+            <Trans>
+              Authenticator app, recovery codes and passkeys. For a user who lost them. Verify the user's identity
+              first. They are signed out everywhere, and their API tokens end.
+            </Trans>
           </p>
           <Check
             className="mt-2 text-fg"
-            label="Keep their API tokens"
+            label={t`Keep their API tokens`}
             onChange={(e) => {
               keep = e.target.checked;
             }}
           />
         </>,
-        "Reset",
+        t`Reset`,
       ],
-      failed: "The second factors were not reset",
+      failed: t`The second factors were not reset`,
       act: async () => {
         await api.POST("/instance/users/{id}/reset-factors", { params, body: { keep_tokens: keep } });
-        toast({ kind: "good", title: `${u.name} can now sign in with only the password` });
+        toast({ kind: "good", title: t`${u.name} can now sign in with only the password` });
       },
     });
   };
   const vouch = () =>
     change.run({
       ask: [
-        `Is ${u.email} the address of ${u.name}?`,
-        "They entered it themselves, and it is not verified. If you confirm, they see what is sent to this address, such as team invitations.",
-        "Confirm address",
+        t`Is ${u.email} the address of ${u.name}?`,
+        t`They entered it themselves, and it is not verified. If you confirm, they see what is sent to this address, such as team invitations.`,
+        t`Confirm address`,
       ],
-      failed: "This was not changed",
+      failed: t`This was not changed`,
       act: () => api.PATCH("/instance/users/{id}", { params, body: { email: u.email } }),
     });
   const operator = () =>
     change.run({
       ask: [
-        u.operator ? `Remove operator rights from ${u.name}?` : `Make ${u.name} an operator?`,
-        "Operators see and change the whole server: users, teams, places.",
-        u.operator ? "Remove rights" : "Make operator",
+        u.operator ? t`Remove operator rights from ${u.name}?` : t`Make ${u.name} an operator?`,
+        t`Operators see and change the whole server: users, teams, places.`,
+        u.operator ? t`Remove rights` : t`Make operator`,
       ],
-      failed: "This was not changed",
+      failed: t`This was not changed`,
       act: () => api.PATCH("/instance/users/{id}", { params, body: { operator: !u.operator } }),
     });
   const reset = () =>
     change.run({
-      failed: "The link was not created",
+      failed: t`The link was not created`,
       act: async () => onLink({ user: u, link: await data(api.POST("/instance/users/{id}/reset-link", { params })) }),
     });
   const self = u.id === me.user.id;
@@ -248,42 +259,72 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
       <div className="min-w-0 flex-1 basis-56">
         <p className="truncate">
           <span className="font-medium">{u.name}</span>
-          {self && <span className="text-fg3"> (you)</span>}
-          {u.operator && <span className="text-fg2"> · operator</span>}
+          {self && (
+            <span className="text-fg3">
+              {" "}
+              <Trans>(you)</Trans>
+            </span>
+          )}
+          {u.operator && (
+            <span className="text-fg2">
+              {" "}
+              <Trans>· operator</Trans>
+            </span>
+          )}
           {u.suspended_at && (
             <span className="text-failed" title={exact(u.suspended_at)}>
               {" "}
-              · suspended
+              <Trans>· suspended</Trans>
             </span>
           )}
         </p>
         <p className="truncate text-meta text-fg3">
           {u.email}
-          {!u.email_verified && ", not verified"}
+          {!u.email_verified && t`, not verified`}
         </p>
         <p className="text-meta break-words text-fg3">
-          {u.teams.length > 0 ? u.teams.map((t) => `${t.name} (${t.role})`).join(", ") : "in no team"} ·{" "}
-          {u.last_seen_at ? <span title={exact(u.last_seen_at)}>seen {ago(u.last_seen_at, now)}</span> : "never seen"} ·{" "}
-          {u.second_factor ? "has a second factor" : "no second factor"}
+          {u.teams.length > 0 ? u.teams.map((t) => `${t.name} (${t.role})`).join(", ") : t`in no team`} ·{" "}
+          {u.last_seen_at ? (
+            <span title={exact(u.last_seen_at)}>
+              <Trans>seen {ago(u.last_seen_at, now)}</Trans>
+            </span>
+          ) : (
+            t`never seen`
+          )}{" "}
+          · {u.second_factor ? t`has a second factor` : t`no second factor`}
         </p>
       </div>
       {u.suspended_at ? (
-        <Button busy={change.busy} aria-label={`Restore ${u.name}`} onClick={() => void restore()}>
-          Restore
+        <Button busy={change.busy} aria-label={t`Restore ${u.name}`} onClick={() => void restore()}>
+          <Trans>Restore</Trans>
         </Button>
       ) : (
         <>
-          <Button busy={change.busy} onClick={() => void reset()} aria-label={`Password link for ${u.name}`}>
-            Password link
+          <Button busy={change.busy} onClick={() => void reset()} aria-label={t`Password link for ${u.name}`}>
+            <Trans>Password link</Trans>
           </Button>
-          <Menu trigger={<Button aria-label={`More actions for ${u.name}`}>More</Button>}>
-            {!u.email_verified && <MenuItem onSelect={() => void vouch()}>Verify the address</MenuItem>}
-            {u.second_factor && <MenuItem onSelect={() => void factors()}>Reset second factors</MenuItem>}
+          <Menu
+            trigger={
+              <Button aria-label={t`More actions for ${u.name}`}>
+                <Trans>More</Trans>
+              </Button>
+            }
+          >
+            {!u.email_verified && (
+              <MenuItem onSelect={() => void vouch()}>
+                <Trans>Verify the address</Trans>
+              </MenuItem>
+            )}
+            {u.second_factor && (
+              <MenuItem onSelect={() => void factors()}>
+                <Trans>Reset second factors</Trans>
+              </MenuItem>
+            )}
             <MenuItem onSelect={() => void operator()} disabled={self}>
-              {u.operator ? "Remove operator rights" : "Make operator"}
+              {u.operator ? t`Remove operator rights` : t`Make operator`}
             </MenuItem>
             <MenuItem onSelect={() => void suspend()} danger disabled={self}>
-              Suspend
+              <Trans>Suspend</Trans>
             </MenuItem>
           </Menu>
         </>

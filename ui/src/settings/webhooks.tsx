@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
@@ -18,15 +20,15 @@ type Format = Webhook["format"];
 
 const KINDS: [Kind, string][] = [
   ["question", "needs attention"],
-  ["failed", "has failed"],
-  ["stuck", "is stuck"],
-  ["budget", "nears or reaches a limit of time or money"],
-  ["review", "has worked on a review"],
-  ["finished", "has finished"],
+  ["failed", t`has failed`],
+  ["stuck", t`is stuck`],
+  ["budget", t`nears or reaches a limit of time or money`],
+  ["review", t`has worked on a review`],
+  ["finished", t`has finished`],
 ];
 const FORMATS: [Format, string][] = [
-  ["json", "JSON, signed"],
-  ["slack", "Slack, Mattermost"],
+  ["json", t`JSON, signed`],
+  ["slack", t`Slack, Mattermost`],
   ["discord", "Discord"],
 ];
 
@@ -47,24 +49,26 @@ export default function Webhooks() {
     <section aria-labelledby="webhooks" className="flex flex-col gap-3">
       <div>
         <h2 id="webhooks" className="text-title font-semibold">
-          Webhooks
+          <Trans>Webhooks</Trans>
         </h2>
         <p className="text-fg2">
-          Parawork calls these addresses when an agent of the team needs attention, fails, is stuck or finishes.
+          <Trans>
+            Parawork calls these addresses when an agent of the team needs attention, fails, is stuck or finishes.
+          </Trans>
         </p>
       </div>
       {made && (
         <Once
           title={made.webhook.name}
           text={made.signing_key}
-          label="the signing key"
+          label={t`the signing key`}
           onDone={() => setMade(undefined)}
         />
       )}
       {list.isPending ? (
-        <Skeleton rows={2} label="Loading the webhooks" />
+        <Skeleton rows={2} label={t`Loading the webhooks`} />
       ) : list.isError && !list.data ? (
-        <Failure what="The webhooks could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The webhooks could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       ) : (
         list.data.length > 0 && (
           <ul className="divide-y divide-hairline border-y border-hairline">
@@ -84,7 +88,7 @@ export default function Webhooks() {
         />
       ) : (
         <Button className="self-start" onClick={() => setAdding(true)}>
-          Add a webhook
+          <Trans>Add a webhook</Trans>
         </Button>
       )}
     </section>
@@ -101,11 +105,11 @@ function Add({ close, made }: { close: () => void; made: (m: Schemas["CreatedWeb
       fields={[
         {
           name: "url",
-          label: "Address",
+          label: t`Address`,
           type: "text",
           mono: true,
           placeholder: "https://hooks.example.com/…",
-          hint: "Stored encrypted and not shown again.",
+          hint: t`Stored encrypted and not shown again.`,
           derive: formatOf,
           input: { type: "url", required: true, autoFocus: true, maxLength: 2048 },
         },
@@ -114,15 +118,15 @@ function Add({ close, made }: { close: () => void; made: (m: Schemas["CreatedWeb
           fields: [
             {
               name: "name",
-              label: "Name",
+              label: t`Name`,
               type: "text",
-              placeholder: "Team channel",
+              placeholder: t`Team channel`,
               className: "min-w-40 flex-1",
               input: { maxLength: 200 },
             },
             {
               name: "format",
-              label: "Format",
+              label: t`Format`,
               type: "choice",
               className: "w-48",
               options: FORMATS.map(([value, label]) => ({ value, label })),
@@ -131,9 +135,9 @@ function Add({ close, made }: { close: () => void; made: (m: Schemas["CreatedWeb
         },
         {
           name: "kinds",
-          label: "When an agent",
+          label: t`When an agent`,
           type: "custom",
-          check: (kinds) => (kinds.length === 0 ? "Choose at least one." : undefined),
+          check: (kinds) => (kinds.length === 0 ? t`Choose at least one.` : undefined),
           render: ({ value, set }) => <KindChecks kinds={value} onChange={set} />,
         },
       ]}
@@ -147,8 +151,8 @@ function Add({ close, made }: { close: () => void; made: (m: Schemas["CreatedWeb
       }
       refresh={[keyOf(team.slug)]}
       onSaved={made}
-      button="Add"
-      busy="Adding"
+      button={t`Add`}
+      busy={t`Adding`}
       cancel={close}
     />
   );
@@ -164,7 +168,9 @@ function formatOf(address: string): { format?: Format } {
 function KindChecks({ kinds, onChange }: { kinds: Kind[]; onChange: (k: Kind[]) => void }) {
   return (
     <fieldset>
-      <legend className="mb-1 font-medium">When an agent</legend>
+      <legend className="mb-1 font-medium">
+        <Trans>When an agent</Trans>
+      </legend>
       <div className="flex flex-wrap gap-x-4">
         {KINDS.map(([kind, words]) => (
           <Check
@@ -188,27 +194,27 @@ function Row({ webhook: w }: { webhook: Webhook }) {
   const change = useAction({
     act: (body: Schemas["WebhookChange"]) => data(api.PATCH("/webhooks/{id}", { params: path, body })),
     refresh,
-    failed: `${w.name} was not changed`,
+    failed: t`${w.name} was not changed`,
   });
   const test = useAction({
     act: () => data(api.POST("/webhooks/{id}/test", { params: path })),
     done: (d) =>
       d.state === "delivered"
-        ? toast({ kind: "good", title: "Delivered", text: `${w.name} answered ${d.status}.` })
-        : toast({ kind: "bad", title: "Not delivered", text: `${w.name}: ${d.error}.` }),
+        ? toast({ kind: "good", title: t`Delivered`, text: `${w.name} answered ${d.status}.` })
+        : toast({ kind: "bad", title: t`Not delivered`, text: `${w.name}: ${d.error}.` }),
     refresh,
-    failed: "The test was not sent",
+    failed: t`The test was not sent`,
   });
   const remove = useAction({
     act: () => api.DELETE("/webhooks/{id}", { params: path }),
     confirm: {
-      title: `Delete the webhook ${w.name}?`,
-      body: "Pending deliveries are never sent.",
-      action: "Delete",
+      title: t`Delete the webhook ${w.name}?`,
+      body: t`Pending deliveries are never sent.`,
+      action: t`Delete`,
       danger: true,
     },
     refresh,
-    failed: `${w.name} was not deleted`,
+    failed: t`${w.name} was not deleted`,
   });
   return (
     <li className="flex flex-col gap-2 py-2.5">
@@ -220,18 +226,18 @@ function Row({ webhook: w }: { webhook: Webhook }) {
           </p>
           <Standing webhook={w} now={now} />
         </div>
-        <Button busy={test.busy && "Sending"} onClick={() => void test.run()} aria-label={`Send a test to ${w.name}`}>
-          Test
+        <Button busy={test.busy && t`Sending`} onClick={() => void test.run()} aria-label={t`Send a test to ${w.name}`}>
+          <Trans>Test</Trans>
         </Button>
         <Button
           busy={change.busy}
           onClick={() => void change.run({ enabled: !w.enabled })}
-          aria-label={`${w.enabled ? "Disable" : "Enable"} ${w.name}`}
+          aria-label={`${w.enabled ? t`Disable` : t`Enable`} ${w.name}`}
         >
-          {w.enabled ? "Disable" : "Enable"}
+          {w.enabled ? t`Disable` : t`Enable`}
         </Button>
-        <Button aria-expanded={open} onClick={() => setOpen(!open)} aria-label={`More actions for ${w.name}`}>
-          More
+        <Button aria-expanded={open} onClick={() => setOpen(!open)} aria-label={t`More actions for ${w.name}`}>
+          <Trans>More</Trans>
         </Button>
       </div>
       {open && (
@@ -239,7 +245,7 @@ function Row({ webhook: w }: { webhook: Webhook }) {
           <KindChecks kinds={w.kinds} onChange={(kinds) => kinds.length > 0 && void change.run({ kinds })} />
           <Deliveries webhook={w} />
           <Button look="danger" className="self-start" onClick={() => void remove.run()}>
-            Delete
+            <Trans>Delete</Trans>
           </Button>
         </div>
       )}
@@ -251,22 +257,24 @@ function Standing({ webhook: w, now }: { webhook: Webhook; now: number }) {
   if (!w.enabled)
     return (
       <p className="text-meta text-fg2">
-        <span aria-hidden>□ </span>Disabled. {w.disabled_reason}
+        <span aria-hidden>□ </span>
+        <Trans>Disabled. {w.disabled_reason}</Trans>
       </p>
     );
   if (w.failing_since)
     return (
       <p className="text-meta text-failed" title={exact(w.failing_since)}>
-        <span aria-hidden>▲ </span>Deliveries started failing {ago(w.failing_since, now)}. Parawork retries them.
+        <span aria-hidden>▲ </span>
+        <Trans>Deliveries started failing {ago(w.failing_since, now)}. Parawork retries them.</Trans>
       </p>
     );
   return null;
 }
 
 const STATES: Record<Schemas["WebhookDelivery"]["state"], string> = {
-  pending: "on its way",
+  pending: t`on its way`,
   delivered: "delivered",
-  given_up: "given up",
+  given_up: t`given up`,
   dropped: "dropped",
 };
 
@@ -283,20 +291,35 @@ function Deliveries({ webhook: w }: { webhook: Webhook }) {
     act: (id: string) =>
       data(api.POST("/webhooks/{id}/redeliver", { params: { path: { id: w.id } }, body: { delivery_id: id } })),
     refresh: [deliveriesKey(w.id)],
-    failed: "The delivery was not sent again",
+    failed: t`The delivery was not sent again`,
   });
-  if (!list.data) return <Skeleton rows={2} label="Loading the deliveries" />;
-  if (list.data.length === 0) return <p className="text-fg3">No deliveries yet.</p>;
+  if (!list.data) return <Skeleton rows={2} label={t`Loading the deliveries`} />;
+  if (list.data.length === 0)
+    return (
+      <p className="text-fg3">
+        <Trans>No deliveries yet.</Trans>
+      </p>
+    );
   return (
     <table className="w-full text-left text-meta">
-      <caption className="sr-only">The last deliveries to {w.name}</caption>
+      <caption className="sr-only">
+        <Trans>The last deliveries to {w.name}</Trans>
+      </caption>
       <thead className="text-fg3">
         <tr>
-          <th className="py-1 pr-3 font-normal">When</th>
-          <th className="py-1 pr-3 font-normal">About</th>
-          <th className="py-1 pr-3 font-normal">Result</th>
+          <th className="py-1 pr-3 font-normal">
+            <Trans>When</Trans>
+          </th>
+          <th className="py-1 pr-3 font-normal">
+            <Trans>About</Trans>
+          </th>
+          <th className="py-1 pr-3 font-normal">
+            <Trans>Result</Trans>
+          </th>
           <th className="py-1">
-            <span className="sr-only">Again</span>
+            <span className="sr-only">
+              <Trans>Again</Trans>
+            </span>
           </th>
         </tr>
       </thead>
@@ -317,10 +340,10 @@ function Deliveries({ webhook: w }: { webhook: Webhook }) {
                 <button
                   type="button"
                   className="min-h-6 text-accent hover:underline"
-                  aria-label={`Send again what was sent ${ago(d.created_at, now)}`}
+                  aria-label={t`Send again what was sent ${ago(d.created_at, now)}`}
                   onClick={() => void again.run(d.id)}
                 >
-                  Send again
+                  <Trans>Send again</Trans>
                 </button>
               )}
             </td>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { getRouteApi, useRouter } from "@tanstack/react-router";
 import { useState } from "react";
 import { Button } from "@/kit/button";
@@ -10,16 +12,18 @@ const route = getRouteApi("/confirm");
 
 /** Asks who it is before a page of the server that needs to know, and goes on to it. */
 export function ConfirmScreen() {
-  useTitle("Confirm your identity");
+  useTitle(t`Confirm your identity`);
   const { next, second } = route.useSearch();
   const router = useRouter();
   const [open, setOpen] = useState(true);
   const page = safeNext(next);
   return (
-    <PlainPage title="Confirm your identity">
-      <p className="mb-4 text-fg2">An application asks for access to your account. Confirm first that it is you.</p>
+    <PlainPage title={t`Confirm your identity`}>
+      <p className="mb-4 text-fg2">
+        <Trans>An application asks for access to your account. Confirm first that it is you.</Trans>
+      </p>
       <Button look="primary" className="self-start" onClick={() => setOpen(true)}>
-        Confirm
+        <Trans>Confirm</Trans>
       </Button>
       {open && (
         <ProveDialog

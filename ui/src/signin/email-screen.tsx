@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Button, buttonClass } from "@/kit/button";
@@ -9,16 +11,18 @@ import { useLinkToken } from "./link-token";
 
 /** Where the link leads that was mailed to an address which somebody wants to use. A button confirms it: programs that read mail open links. */
 export function EmailScreen() {
-  useTitle("Confirm your address");
+  useTitle(t`Confirm your address`);
   const { token, used } = useLinkToken("email");
   const confirm = useMutation({ mutationFn: () => confirmEmail(token), onSuccess: used });
   return (
-    <PlainPage title="Confirm your e-mail address">
+    <PlainPage title={t`Confirm your e-mail address`}>
       {confirm.isSuccess ? (
         <div role="status">
-          <p className="mb-4 text-fg2">Your account has this address now. Sign in with it from now on.</p>
+          <p className="mb-4 text-fg2">
+            <Trans>Your account has this address now. Sign in with it from now on.</Trans>
+          </p>
           <Link to="/" className={buttonClass("primary")}>
-            Open Parawork
+            <Trans>Open Parawork</Trans>
           </Link>
         </div>
       ) : token ? (
@@ -29,14 +33,18 @@ export function EmailScreen() {
             confirm.mutate();
           }}
         >
-          <p className="text-fg2">Your account gets the address to which this link was mailed.</p>
+          <p className="text-fg2">
+            <Trans>Your account gets the address to which this link was mailed.</Trans>
+          </p>
           <FormError error={confirm.error} />
-          <Button type="submit" look="primary" busy={confirm.isPending && "Confirming"}>
-            Confirm
+          <Button type="submit" look="primary" busy={confirm.isPending && t`Confirming`}>
+            <Trans>Confirm</Trans>
           </Button>
         </form>
       ) : (
-        <p className="text-fg2">This page is opened by the link in a mail. Open it again from there.</p>
+        <p className="text-fg2">
+          <Trans>This page is opened by the link in a mail. Open it again from there.</Trans>
+        </p>
       )}
     </PlainPage>
   );

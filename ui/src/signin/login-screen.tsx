@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -18,7 +20,7 @@ import { safeNext } from "./words";
 const route = getRouteApi("/login");
 
 export function LoginScreen() {
-  useTitle("Sign in");
+  useTitle(t`Sign in`);
   const ways = useQuery(waysQuery());
   const { next, step: asked } = route.useSearch();
   const enter = useEnter(next);
@@ -30,19 +32,19 @@ export function LoginScreen() {
 
   if (ways.isPending || begun.isLoading)
     return (
-      <PlainPage title="Sign in">
+      <PlainPage title={t`Sign in`}>
         <Skeleton />
       </PlainPage>
     );
   if (ways.isError)
     return (
-      <PlainPage title="Sign in">
-        <Failure what="The server could not be reached." error={ways.error} retry={() => void ways.refetch()} />
+      <PlainPage title={t`Sign in`}>
+        <Failure what={t`The server could not be reached.`} error={ways.error} retry={() => void ways.refetch()} />
       </PlainPage>
     );
   if (now)
     return (
-      <PlainPage title="Second factor">
+      <PlainPage title={t`Second factor`}>
         <SecondStepForm
           step={now}
           onMe={enter}
@@ -55,7 +57,7 @@ export function LoginScreen() {
       </PlainPage>
     );
   return (
-    <PlainPage title="Sign in">
+    <PlainPage title={t`Sign in`}>
       <FirstStep
         ways={ways.data}
         tooLate={tooLate || begun.isError}
@@ -79,20 +81,20 @@ function FirstStep({ ways, tooLate, onStep }: { ways: Ways; tooLate: boolean; on
     <>
       {ways.insecure && <Insecure />}
       {error && <Refused words={refusal(error, named)} />}
-      {tooLate && <Refused words="That took too long. Sign in again." />}
+      {tooLate && <Refused words={t`That took too long. Sign in again.`} />}
       {ways.password && <PasswordForm mail={ways.mail} onStep={onStep} suggest={passkeys} ready={passkey.settled} />}
       {others && (
         <div className="flex flex-col gap-2">
           {ways.password && (
             <p className="my-3 flex items-center gap-3 text-meta text-fg3">
               <span aria-hidden className="h-px flex-1 bg-hairline" />
-              or
+              <Trans>or</Trans>
               <span aria-hidden className="h-px flex-1 bg-hairline" />
             </p>
           )}
           {passkeys && (
-            <Button onClick={() => passkey.ask.mutate()} busy={passkey.sending && "Waiting for your passkey"}>
-              Use a passkey
+            <Button onClick={() => passkey.ask.mutate()} busy={passkey.sending && t`Waiting for your passkey`}>
+              <Trans>Use a passkey</Trans>
             </Button>
           )}
           <FormError error={passkey.error} />
@@ -102,7 +104,7 @@ function FirstStep({ ways, tooLate, onStep }: { ways: Ways; tooLate: boolean; on
               href={`/api/v1/login/providers/${encodeURIComponent(p.id)}?${new URLSearchParams({ next: safeNext(next) })}`}
               className={buttonClass("plain")}
             >
-              Continue with {p.name}
+              <Trans>Continue with {p.name}</Trans>
             </a>
           ))}
         </div>
@@ -110,13 +112,15 @@ function FirstStep({ ways, tooLate, onStep }: { ways: Ways; tooLate: boolean; on
       {!ways.password && !others && (
         <p className="text-fg2">
           {ways.passkeys
-            ? "This server accepts only passkeys, and this browser does not support them at this address."
-            : "No sign-in method is enabled. An operator of this server enables one under accounts in its config.json."}
+            ? t`This server accepts only passkeys, and this browser does not support them at this address.`
+            : t`No sign-in method is enabled. An operator of this server enables one under accounts in its config.json.`}
         </p>
       )}
       <p className="mt-8 text-meta text-fg3">
-        No account? A team's owner or admin can invite you
-        {ways.password && !ways.mail && ", or an operator of this server can send you a password reset link"}.
+        <Trans>
+          No account? A team's owner or admin can invite you
+          {ways.password && !ways.mail && t`, or an operator of this server can send you a password reset link`}.
+        </Trans>
       </p>
     </>
   );
@@ -155,7 +159,7 @@ function PasswordForm({ mail, suggest, onStep, ready }: PasswordProps) {
       }}
     >
       <TextField
-        label="E-mail"
+        label={t`E-mail`}
         type="email"
         autoComplete={suggest ? "username webauthn" : "username"}
         required
@@ -164,7 +168,7 @@ function PasswordForm({ mail, suggest, onStep, ready }: PasswordProps) {
         onChange={(e) => setEmail(e.target.value)}
       />
       <TextField
-        label="Password"
+        label={t`Password`}
         type="password"
         autoComplete="current-password"
         required
@@ -173,14 +177,14 @@ function PasswordForm({ mail, suggest, onStep, ready }: PasswordProps) {
         aside={
           mail && (
             <Link to="/reset" className="text-meta text-accent underline">
-              Forgot password?
+              <Trans>Forgot password?</Trans>
             </Link>
           )
         }
       />
       <FormError error={login.error} />
-      <Button type="submit" look="primary" busy={login.isPending && "Signing in"} className="justify-center">
-        Sign in
+      <Button type="submit" look="primary" busy={login.isPending && t`Signing in`} className="justify-center">
+        <Trans>Sign in</Trans>
       </Button>
     </form>
   );
@@ -190,8 +194,10 @@ function PasswordForm({ mail, suggest, onStep, ready }: PasswordProps) {
 export function Insecure() {
   return (
     <p className="mb-4 rounded-md border border-needs px-3 py-2 text-fg2">
-      <strong className="font-medium text-needs">This connection is not encrypted.</strong> Others on the network can
-      read what you type and take over your login. Ask an operator of this server for its HTTPS address.
+      <Trans>
+        <strong className="font-medium text-needs">This connection is not encrypted.</strong> Others on the network can
+        read what you type and take over your login. Ask an operator of this server for its HTTPS address.
+      </Trans>
     </p>
   );
 }

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { CreationOptions, CredentialJSON, RequestOptions } from "./calls";
 
 /** Why this browser offers no passkeys here; "" when it does. */
@@ -32,13 +33,13 @@ function isAddress(host: string): boolean {
 export function noPasskeysWords(why: Exclude<NoPasskeys, "">): string {
   switch (why) {
     case "browser":
-      return "This browser does not support passkeys. Use a newer one.";
+      return t`This browser does not support passkeys. Use a newer one.`;
     case "http":
-      return "Passkeys need HTTPS. Ask an operator of this server to set it up.";
+      return t`Passkeys need HTTPS. Ask an operator of this server to set it up.`;
     case "address":
       return isLoopback(location.hostname)
         ? `Passkeys need a host name. Open this page as http://localhost${location.port && `:${location.port}`}.`
-        : "Passkeys need a host name, but this page is open at an IP address.";
+        : t`Passkeys need a host name, but this page is open at an IP address.`;
   }
 }
 
@@ -85,7 +86,7 @@ async function asked(ask: () => Promise<Credential | null>): Promise<CredentialJ
   } catch (cause) {
     throw inWords(cause);
   }
-  if (!credential) throw new PasskeyPutOff("No passkey was chosen.");
+  if (!credential) throw new PasskeyPutOff(t`No passkey was chosen.`);
   return toJSON(credential as PublicKeyCredential);
 }
 
@@ -93,17 +94,17 @@ function inWords(cause: unknown): Error {
   const name = cause instanceof DOMException ? cause.name : "";
   switch (name) {
     case "NotAllowedError":
-      return new PasskeyPutOff("The passkey prompt was closed or timed out. Try again.");
+      return new PasskeyPutOff(t`The passkey prompt was closed or timed out. Try again.`);
     case "AbortError":
-      return new PasskeyPutOff("The passkey could not be used.");
+      return new PasskeyPutOff(t`The passkey could not be used.`);
     case "InvalidStateError":
-      return new Error("This device already has your passkey for this server.");
+      return new Error(t`This device already has your passkey for this server.`);
     case "SecurityError":
       return new Error(
-        "The browser refuses passkeys at this address. Open this page at the server's configured address.",
+        t`The browser refuses passkeys at this address. Open this page at the server's configured address.`,
       );
     case "NotSupportedError":
-      return new Error("This device cannot create the type of passkey the server requires.");
+      return new Error(t`This device cannot create the type of passkey the server requires.`);
     default:
       return cause instanceof Error ? cause : new Error(String(cause));
   }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import { ApiError } from "@/api/problem";
@@ -26,11 +28,11 @@ export default function ProveDialog({ second, onDone, next }: ProveProps) {
     <Dialog
       open
       onClose={() => onDone(false)}
-      title="Confirm your identity"
+      title={t`Confirm your identity`}
       about={
         second
-          ? "This changes your second factor, so you must use it to confirm. You are not asked again for 15 minutes."
-          : "This is a sensitive change. You are not asked again for 15 minutes."
+          ? t`This changes your second factor, so you must use it to confirm. You are not asked again for 15 minutes.`
+          : t`This is a sensitive change. You are not asked again for 15 minutes.`
       }
     >
       {own.data && ways.data ? (
@@ -39,7 +41,7 @@ export default function ProveDialog({ second, onDone, next }: ProveProps) {
         <DialogBody>
           {own.isError || ways.isError ? (
             <Failure
-              what="The ways to confirm could not be loaded."
+              what={t`The ways to confirm could not be loaded.`}
               error={own.error ?? ways.error}
               retry={() => {
                 void own.refetch();
@@ -99,7 +101,7 @@ function Ask({ own, providers, second, onDone, next }: AskProps) {
         {typed.length > 1 && (
           <div>
             <Segmented
-              label="Confirm with"
+              label={t`Confirm with`}
               value={by!}
               onChange={(v) => {
                 setBy(v);
@@ -107,8 +109,8 @@ function Ask({ own, providers, second, onDone, next }: AskProps) {
                 send.reset();
               }}
               options={[
-                ["password", "Password"],
-                ["code", "Code"],
+                ["password", t`Password`],
+                ["code", t`Code`],
               ]}
             />
           </div>
@@ -117,7 +119,7 @@ function Ask({ own, providers, second, onDone, next }: AskProps) {
           <TextField
             ref={field}
             key={by}
-            label={by === "password" ? "Password" : "Code from your authenticator app, or a recovery code"}
+            label={by === "password" ? t`Password` : t`Code from your authenticator app, or a recovery code`}
             type={by === "password" ? "password" : "text"}
             autoComplete={by === "password" ? "current-password" : "one-time-code"}
             required
@@ -132,38 +134,42 @@ function Ask({ own, providers, second, onDone, next }: AskProps) {
           <Button
             className="self-start"
             data-first={by ? undefined : true}
-            busy={press.isPending && "Waiting for your passkey"}
+            busy={press.isPending && t`Waiting for your passkey`}
             onClick={() => press.mutate()}
           >
-            Use a passkey
+            <Trans>Use a passkey</Trans>
           </Button>
         )}
         {linked.length > 0 && (
           <div className="flex flex-col items-start gap-2">
-            <p className="text-fg2">{by || passkey ? "Or sign in again:" : "Sign in again to confirm:"}</p>
+            <p className="text-fg2">{by || passkey ? t`Or sign in again:` : t`Sign in again to confirm:`}</p>
             {linked.map((p) => (
               <a
                 key={p.id}
                 href={`/api/v1/login/providers/${encodeURIComponent(p.id)}?${new URLSearchParams({ next: here })}`}
                 className={buttonClass("plain")}
               >
-                Continue with {p.name}
+                <Trans>Continue with {p.name}</Trans>
               </a>
             ))}
           </div>
         )}
         {!by && !passkey && linked.length === 0 && (
           <p className="text-fg2">
-            You cannot confirm in this browser. Sign out and sign in again. For 15 minutes after that you can make the
-            change.
+            <Trans>
+              You cannot confirm in this browser. Sign out and sign in again. For 15 minutes after that you can make the
+              change.
+            </Trans>
           </p>
         )}
       </DialogBody>
       <DialogFoot>
-        <Button onClick={() => onDone(false)}>Cancel</Button>
+        <Button onClick={() => onDone(false)}>
+          <Trans>Cancel</Trans>
+        </Button>
         {by && (
-          <Button type="submit" look="primary" busy={send.isPending && "Checking"}>
-            Confirm
+          <Button type="submit" look="primary" busy={send.isPending && t`Checking`}>
+            <Trans>Confirm</Trans>
           </Button>
         )}
       </DialogFoot>

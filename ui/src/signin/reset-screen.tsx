@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -14,28 +16,28 @@ import { waysQuery } from "./queries";
 
 /** A new password: by a link that carries a token, else the form that asks for such a link by mail. */
 export function ResetScreen() {
-  useTitle("New password");
+  useTitle(t`New password`);
   const { token, used } = useLinkToken("reset");
   const ways = useQuery(waysQuery());
   if (ways.isPending)
     return (
-      <PlainPage title="New password">
+      <PlainPage title={t`New password`}>
         <Skeleton />
       </PlainPage>
     );
   if (ways.isError)
     return (
-      <PlainPage title="New password">
-        <Failure what="The server could not be reached." error={ways.error} retry={() => void ways.refetch()} />
+      <PlainPage title={t`New password`}>
+        <Failure what={t`The server could not be reached.`} error={ways.error} retry={() => void ways.refetch()} />
       </PlainPage>
     );
   return (
-    <PlainPage title={token ? "Choose a new password" : "Forgotten password"}>
+    <PlainPage title={token ? t`Choose a new password` : t`Forgotten password`}>
       {ways.data.insecure && <Insecure />}
       {token ? <NewPassword key={token} token={token} used={used} /> : ways.data.mail ? <AskForLink /> : <NoMail />}
       <p className="mt-8 text-meta">
         <Link to="/login" className="text-accent underline">
-          Back to sign in
+          <Trans>Back to sign in</Trans>
         </Link>
       </p>
     </PlainPage>
@@ -51,11 +53,13 @@ function NewPassword({ token, used }: { token: string; used: () => void }) {
     return (
       <div role="status">
         <p className="mb-4 text-fg2">
-          Your password is changed. All your login sessions{keep ? "" : " and API tokens"} have ended. Sign in with the
-          new password.
+          <Trans>
+            Your password is changed. All your login sessions{keep ? "" : t` and API tokens`} have ended. Sign in with
+            the new password.
+          </Trans>
         </p>
         <Link to="/login" className={buttonClass("primary")}>
-          Sign in
+          <Trans>Sign in</Trans>
         </Link>
       </div>
     );
@@ -68,26 +72,26 @@ function NewPassword({ token, used }: { token: string; used: () => void }) {
       }}
     >
       <TextField
-        label="New password"
+        label={t`New password`}
         type="password"
         autoComplete="new-password"
         required
         autoFocus
         minLength={10}
-        hint="At least 10 characters. A long phrase is best."
+        hint={t`At least 10 characters. A long phrase is best.`}
         value={password}
         error={field}
         onChange={(e) => setPassword(e.target.value)}
       />
       <Check
-        label="Keep my API tokens"
-        hint="Otherwise they are revoked. Keep them only if nobody else knew the old password."
+        label={t`Keep my API tokens`}
+        hint={t`Otherwise they are revoked. Keep them only if nobody else knew the old password.`}
         checked={keep}
         onChange={(e) => setKeep(e.target.checked)}
       />
       {!field && <FormError error={reset.error} />}
-      <Button type="submit" look="primary" className="self-start" busy={reset.isPending && "Changing"}>
-        Set password
+      <Button type="submit" look="primary" className="self-start" busy={reset.isPending && t`Changing`}>
+        <Trans>Set password</Trans>
       </Button>
     </form>
   );
@@ -99,8 +103,10 @@ function AskForLink() {
   if (ask.isSuccess)
     return (
       <p role="status" className="text-fg2">
-        If an account with this address exists, we sent it a link. No email? Check your spam folder or ask an operator
-        of this server.
+        <Trans>
+          If an account with this address exists, we sent it a link. No email? Check your spam folder or ask an operator
+          of this server.
+        </Trans>
       </p>
     );
   return (
@@ -111,9 +117,11 @@ function AskForLink() {
         ask.mutate();
       }}
     >
-      <p className="text-fg2">We email you a link to choose a new password.</p>
+      <p className="text-fg2">
+        <Trans>We email you a link to choose a new password.</Trans>
+      </p>
       <TextField
-        label="E-mail"
+        label={t`E-mail`}
         type="email"
         autoComplete="username"
         required
@@ -122,8 +130,8 @@ function AskForLink() {
         onChange={(e) => setEmail(e.target.value)}
       />
       <FormError error={ask.error} />
-      <Button type="submit" look="primary" className="self-start" busy={ask.isPending && "Sending"}>
-        Send link
+      <Button type="submit" look="primary" className="self-start" busy={ask.isPending && t`Sending`}>
+        <Trans>Send link</Trans>
       </Button>
     </form>
   );
@@ -132,8 +140,10 @@ function AskForLink() {
 function NoMail() {
   return (
     <p className="text-fg2">
-      This server cannot send email. An operator can create a password reset link for you on the Users page or with{" "}
-      <code className="rounded-sm bg-bg3 px-1">parawork admin reset-link</code>.
+      <Trans>
+        This server cannot send email. An operator can create a password reset link for you on the Users page or with{" "}
+        <code className="rounded-sm bg-bg3 px-1">parawork admin reset-link</code>.
+      </Trans>
     </p>
   );
 }

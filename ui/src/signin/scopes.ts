@@ -1,12 +1,13 @@
+import { t } from "@lingui/core/macro";
 import type { Scope } from "./calls";
 
 /** What a token bound to a scope may do, in the words of its checkbox. */
 export const SCOPES: Record<Scope, { label: string; hint: string }> = {
-  "workspaces:read": { label: "Read", hint: "Teams, projects, workspaces, changes and files" },
-  "workspaces:write": { label: "Work", hint: "Read, create, change and merge workspaces, and run commands in them" },
-  "sessions:attach": { label: "Sessions", hint: "Read, watch, start and type in sessions, answer questions" },
-  "billing:read": { label: "Costs", hint: "See costs" },
-  admin: { label: "Everything", hint: "Everything you may do, including members, secrets and settings" },
+  "workspaces:read": { label: t`Read`, hint: t`Teams, projects, workspaces, changes and files` },
+  "workspaces:write": { label: t`Work`, hint: t`Read, create, change and merge workspaces, and run commands in them` },
+  "sessions:attach": { label: t`Sessions`, hint: t`Read, watch, start and type in sessions, answer questions` },
+  "billing:read": { label: t`Costs`, hint: t`See costs` },
+  admin: { label: t`Everything`, hint: t`Everything you may do, including members, secrets and settings` },
 };
 
 export const ALL_SCOPES = Object.keys(SCOPES) as Scope[];
@@ -27,6 +28,6 @@ export function heldBy(chosen: readonly Scope[], scope: Scope): boolean {
 export const narrowed = (chosen: readonly Scope[]): Scope[] => chosen.filter((s) => !heldBy(chosen, s));
 
 export function scopeWords(scopes: readonly Scope[] | null): string {
-  if (!scopes || scopes.includes("admin")) return "everything you may do";
+  if (!scopes || scopes.includes("admin")) return t`everything you may do`;
   return scopes.map((s) => SCOPES[s]?.label.toLowerCase() ?? s).join(", ");
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import type { Me } from "@/api/client";
@@ -18,9 +20,9 @@ interface Props {
 }
 
 const OTHERWISE: Record<Method, string> = {
-  totp: "Use an authenticator app code",
-  recovery_code: "Use a recovery code",
-  passkey: "Use a passkey",
+  totp: t`Use an authenticator app code`,
+  recovery_code: t`Use a recovery code`,
+  passkey: t`Use a passkey`,
 };
 
 /** The second proof: a code, a recovery code or a passkey. */
@@ -43,8 +45,10 @@ export function SecondStepForm({ step, onMe, onStartOver }: Props) {
       {method === "passkey" && <PasskeyForm onMe={onMe} />}
       {!method && (
         <p className="text-fg2">
-          Your account requires a passkey, and this browser does not support passkeys at this address. Use the browser
-          or address where you created it.
+          <Trans>
+            Your account requires a passkey, and this browser does not support passkeys at this address. Use the browser
+            or address where you created it.
+          </Trans>
         </p>
       )}
       <div className="mt-6 flex flex-col items-start gap-1">
@@ -56,7 +60,7 @@ export function SecondStepForm({ step, onMe, onStartOver }: Props) {
             </Button>
           ))}
         <Button look="quiet" className="-ml-2.5" onClick={() => onStartOver(false)}>
-          Start over
+          <Trans>Start over</Trans>
         </Button>
       </div>
     </>
@@ -93,9 +97,11 @@ function CodeForm({ method, onMe, onStartOver }: CodeProps) {
     >
       <TextField
         ref={field}
-        label={totp ? "Code from your authenticator app" : "Recovery code"}
+        label={totp ? t`Code from your authenticator app` : t`Recovery code`}
         hint={
-          totp ? "Six digits. The code changes every 30 seconds." : "One of your saved recovery codes. Each works once."
+          totp
+            ? t`Six digits. The code changes every 30 seconds.`
+            : t`One of your saved recovery codes. Each works once.`
         }
         autoComplete="one-time-code"
         inputMode={totp ? "numeric" : undefined}
@@ -114,8 +120,8 @@ function CodeForm({ method, onMe, onStartOver }: CodeProps) {
         }}
       />
       <FormError error={send.error} />
-      <Button type="submit" look="primary" className="self-start" busy={send.isPending && "Signing in"}>
-        Sign in
+      <Button type="submit" look="primary" className="self-start" busy={send.isPending && t`Signing in`}>
+        <Trans>Sign in</Trans>
       </Button>
     </form>
   );
@@ -125,16 +131,18 @@ function PasskeyForm({ onMe }: { onMe: (me: Me) => void }) {
   const passkey = usePasskeySignIn({ suggest: false, onMe });
   return (
     <div className="flex flex-col gap-3.5">
-      <p className="text-fg2">Use your fingerprint, this device's screen lock or a security key.</p>
+      <p className="text-fg2">
+        <Trans>Use your fingerprint, this device's screen lock or a security key.</Trans>
+      </p>
       <FormError error={passkey.error} />
       <Button
         look="primary"
         className="self-start"
         autoFocus
         onClick={() => passkey.ask.mutate()}
-        busy={passkey.sending && "Waiting for your passkey"}
+        busy={passkey.sending && t`Waiting for your passkey`}
       >
-        Use a passkey
+        <Trans>Use a passkey</Trans>
       </Button>
     </div>
   );

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -14,40 +16,44 @@ import { newPasswordError } from "./password-error";
 
 /** The first user and team, from the one-time link the server printed. */
 export function SetupScreen() {
-  useTitle("Set up");
+  useTitle(t`Set up`);
   const state = useQuery(setupQuery());
   const { token, used } = useLinkToken("setup");
 
   if (state.isPending)
     return (
-      <PlainPage title="Set up Parawork">
+      <PlainPage title={t`Set up Parawork`}>
         <Skeleton />
       </PlainPage>
     );
   if (state.isError)
     return (
-      <PlainPage title="Set up Parawork">
-        <Failure what="The server could not be reached." error={state.error} retry={() => void state.refetch()} />
+      <PlainPage title={t`Set up Parawork`}>
+        <Failure what={t`The server could not be reached.`} error={state.error} retry={() => void state.refetch()} />
       </PlainPage>
     );
   if (!state.data.needed)
     return (
-      <PlainPage title="Already set up">
-        <p className="mb-4 text-fg2">The first user already exists. This link works only once.</p>
+      <PlainPage title={t`Already set up`}>
+        <p className="mb-4 text-fg2">
+          <Trans>The first user already exists. This link works only once.</Trans>
+        </p>
         <Link to="/login" className={buttonClass("primary", "self-start")}>
-          Sign in
+          <Trans>Sign in</Trans>
         </Link>
       </PlainPage>
     );
   if (!token)
     return (
-      <PlainPage title="Open the setup link">
+      <PlainPage title={t`Open the setup link`}>
         <p className="text-fg2">
-          This server has no users yet. When it started, it printed a one-time link that ends in{" "}
-          <code className="rounded-sm bg-bg3 px-1">/setup#…</code>. Open that link to create the first user.
+          <Trans>
+            This server has no users yet. When it started, it printed a one-time link that ends in{" "}
+            <code className="rounded-sm bg-bg3 px-1">/setup#…</code>. Open that link to create the first user.
+          </Trans>
         </p>
         <p className="mt-3 text-fg2">
-          Lost the link? Restart the server. It prints a new link as long as there is no user.
+          <Trans>Lost the link? Restart the server. It prints a new link as long as there is no user.</Trans>
         </p>
       </PlainPage>
     );
@@ -77,7 +83,7 @@ function SetupForm({ token, used }: { token: string; used: () => void }) {
   const shown = ["name", "email", "password", "team"].some(field);
 
   return (
-    <PlainPage title="Set up Parawork">
+    <PlainPage title={t`Set up Parawork`}>
       <form
         className="flex flex-col gap-3.5"
         onSubmit={(e) => {
@@ -86,7 +92,7 @@ function SetupForm({ token, used }: { token: string; used: () => void }) {
         }}
       >
         <TextField
-          label="Your name"
+          label={t`Your name`}
           autoComplete="name"
           required
           autoFocus
@@ -95,7 +101,7 @@ function SetupForm({ token, used }: { token: string; used: () => void }) {
           onChange={(e) => setName(e.target.value)}
         />
         <TextField
-          label="E-mail"
+          label={t`E-mail`}
           type="email"
           autoComplete="username"
           required
@@ -104,27 +110,27 @@ function SetupForm({ token, used }: { token: string; used: () => void }) {
           onChange={(e) => setEmail(e.target.value)}
         />
         <TextField
-          label="Password"
+          label={t`Password`}
           type="password"
           autoComplete="new-password"
           required
           minLength={10}
-          hint="At least 10 characters. A long phrase is best."
+          hint={t`At least 10 characters. A long phrase is best.`}
           value={password}
           error={field("password")}
           onChange={(e) => setPassword(e.target.value)}
         />
         <TextField
-          label="Team"
+          label={t`Team`}
           placeholder={teamOf(name)}
-          hint="Projects and workspaces belong to a team. Leave it empty to begin on your own: it can be renamed."
+          hint={t`Projects and workspaces belong to a team. Leave it empty to begin on your own: it can be renamed.`}
           value={team}
           error={field("team")}
           onChange={(e) => setTeam(e.target.value)}
         />
         {!shown && <FormError error={setup.error} />}
-        <Button type="submit" look="primary" busy={setup.isPending && "Setting up"} className="self-start">
-          Create and sign in
+        <Button type="submit" look="primary" busy={setup.isPending && t`Setting up`} className="self-start">
+          <Trans>Create and sign in</Trans>
         </Button>
       </form>
     </PlainPage>
@@ -132,4 +138,4 @@ function SetupForm({ token, used }: { token: string; used: () => void }) {
 }
 
 /** What the team of somebody who names none is called. */
-const teamOf = (name: string) => (name.trim() ? `Team of ${name.trim()}` : "My team");
+const teamOf = (name: string) => (name.trim() ? t`Team of ${name.trim()}` : t`My team`);

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api } from "@/api/client";
 import { Button } from "@/kit/button";
@@ -15,8 +17,8 @@ export function SignOut() {
   });
   return (
     <>
-      <Button look="quiet" busy={out.isPending && "Signing out"} onClick={() => out.mutate()}>
-        Sign out
+      <Button look="quiet" busy={out.isPending && t`Signing out`} onClick={() => out.mutate()}>
+        <Trans>Sign out</Trans>
       </Button>
       <FormError error={out.error} />
     </>

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 /** Only a page of this app: an address from outside could lead anywhere. */
 export function safeNext(next: string | undefined): string {
   if (!next?.startsWith("/") || next.startsWith("//") || next.includes("\\")) return "/";
@@ -28,7 +29,7 @@ export function factorWords(factors: readonly string[], provider: (id: string) =
       case "sso":
         return via ? provider(via) : "single sign-on";
       case "sso_mfa":
-        return via ? `${provider(via)} with its second step` : "single sign-on with a second step";
+        return via ? t`${provider(via)} with its second step` : t`single sign-on with a second step`;
       case "link":
         return "link";
       default:
@@ -49,7 +50,7 @@ export function deviceName(userAgent: string): string {
         ? "Chrome"
         : /Safari\//.test(userAgent)
           ? "Safari"
-          : "Browser";
+          : t`Browser`;
   const system = /iPhone/.test(userAgent)
     ? "iPhone"
     : /iPad/.test(userAgent)
@@ -77,8 +78,8 @@ export const digits = (code: string): string => code.replace(/\D/g, "").slice(0,
 /** The recovery codes as a file to keep. */
 export function codesFile(codes: readonly string[], email: string, host: string, when: string): string {
   return [
-    `Parawork recovery codes of ${email}`,
-    `For ${host}, created ${when}. Each code works once in place of your second factor, after your password.`,
+    t`Parawork recovery codes of ${email}`,
+    t`For ${host}, created ${when}. Each code works once in place of your second factor, after your password.`,
     "",
     ...codes,
     "",

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "@/api/client";
@@ -12,9 +14,9 @@ import { sandboxesKey } from "./queries";
 import { PURPOSES, type Sandbox } from "./words";
 
 const HINTS: Record<Sandbox["purpose"], string> = {
-  execution: "Ends after 10 minutes without use",
-  app: "Ends after 30 minutes without use",
-  desktop: "Ends after 15 minutes without use",
+  execution: t`Ends after 10 minutes without use`,
+  app: t`Ends after 30 minutes without use`,
+  desktop: t`Ends after 15 minutes without use`,
 };
 
 /** Makes a sandbox without a repository. */
@@ -45,7 +47,7 @@ export default function CreateDialog({ onClose }: { onClose: () => void }) {
     onSuccess: onClose,
   });
   return (
-    <Dialog open onClose={onClose} title="Create a sandbox" about="A place to run things, without a repository.">
+    <Dialog open onClose={onClose} title={t`Create a sandbox`} about={t`A place to run things, without a repository.`}>
       <form
         className="flex min-h-0 flex-1 flex-col"
         onSubmit={(e) => {
@@ -55,23 +57,25 @@ export default function CreateDialog({ onClose }: { onClose: () => void }) {
       >
         <DialogBody className="space-y-4">
           <TextField
-            label="Key"
-            hint="Your name for it. A request with the same key finds it again. Without one, always a new sandbox."
+            label={t`Key`}
+            hint={t`Your name for it. A request with the same key finds it again. Without one, always a new sandbox.`}
             value={key}
             maxLength={200}
             onChange={(e) => setKey(e.target.value)}
           />
           <Choice
             name="purpose"
-            legend="Purpose"
+            legend={t`Purpose`}
             value={purpose}
             onChange={setPurpose}
             options={PURPOSES.map(([value, label]) => ({ value, label, hint: HINTS[value] }))}
           />
-          <Field label="Place">
+          <Field label={t`Place`}>
             {(field) => (
               <select {...field} value={place} onChange={(e) => setPlace(e.target.value)} className={inputClass}>
-                <option value="">The team's default</option>
+                <option value="">
+                  <Trans>The team's default</Trans>
+                </option>
                 {places.data?.map((p) => (
                   <option key={placeId(p)} value={placeId(p)} disabled={!p.available || !p.allowed}>
                     {p.name}
@@ -81,14 +85,14 @@ export default function CreateDialog({ onClose }: { onClose: () => void }) {
             )}
           </Field>
           <TextField
-            label="Image"
-            hint="Optional, where the place makes sandboxes from images."
+            label={t`Image`}
+            hint={t`Optional, where the place makes sandboxes from images.`}
             mono
             value={image}
             maxLength={300}
             onChange={(e) => setImage(e.target.value)}
           />
-          <Field label="Network">
+          <Field label={t`Network`}>
             {(field) => (
               <select
                 {...field}
@@ -96,17 +100,23 @@ export default function CreateDialog({ onClose }: { onClose: () => void }) {
                 onChange={(e) => setNetwork(e.target.value as "" | "none")}
                 className={inputClass}
               >
-                <option value="">What the team's sandboxes reach</option>
-                <option value="none">None</option>
+                <option value="">
+                  <Trans>What the team's sandboxes reach</Trans>
+                </option>
+                <option value="none">
+                  <Trans>None</Trans>
+                </option>
               </select>
             )}
           </Field>
           <FormError error={create.error} />
         </DialogBody>
         <DialogFoot>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" busy={create.isPending && "Creating"}>
-            Create
+          <Button onClick={onClose}>
+            <Trans>Cancel</Trans>
+          </Button>
+          <Button look="primary" type="submit" busy={create.isPending && t`Creating`}>
+            <Trans>Create</Trans>
           </Button>
         </DialogFoot>
       </form>

@@ -1,3 +1,5 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
@@ -6,7 +8,6 @@ import { ApiError } from "@/api/problem";
 import { RunBody } from "@/code/run";
 import { useNow } from "@/format/now";
 import { memory } from "@/format/size";
-import { plural } from "@/format/text";
 import { duration } from "@/format/time";
 import { Button, buttonClass } from "@/kit/button";
 import { Logo } from "@/kit/mark";
@@ -22,7 +23,7 @@ const LANGUAGES: Record<Language, string> = {
   python: "Python",
   javascript: "JavaScript",
   typescript: "TypeScript",
-  shell: "Shell",
+  shell: t`Shell`,
 };
 
 const KEY = ["demo"];
@@ -32,7 +33,7 @@ const SHOWN = 20;
 
 /** Code for whoever comes by: no login, a sandbox of their own, narrow limits. */
 export function DemoScreen() {
-  useTitle("Try Parawork");
+  useTitle(t`Try Parawork`);
   const demo = useQuery({ queryKey: KEY, queryFn: () => data(api.GET("/demo")), retry: false });
   if (demo.error instanceof ApiError && demo.error.status === 404) return <NotFoundPage />;
   return (
@@ -44,14 +45,16 @@ export function DemoScreen() {
             Parawork
           </p>
           <Link to="/login" className={buttonClass()}>
-            Sign in
+            <Trans>Sign in</Trans>
           </Link>
         </header>
-        <h1 className="text-figure font-semibold">Run code in a sandbox</h1>
+        <h1 className="text-figure font-semibold">
+          <Trans>Run code in a sandbox</Trans>
+        </h1>
         {demo.isPending ? (
-          <Skeleton rows={4} label="Loading the demo" />
+          <Skeleton rows={4} label={t`Loading the demo`} />
         ) : demo.isError && !demo.data ? (
-          <Failure what="The demo could not be loaded." error={demo.error} retry={() => void demo.refetch()} />
+          <Failure what={t`The demo could not be loaded.`} error={demo.error} retry={() => void demo.refetch()} />
         ) : (
           <Demo demo={demo.data} loadedAt={demo.dataUpdatedAt} />
         )}
@@ -97,10 +100,12 @@ function Demo({ demo: d, loadedAt }: { demo: Schemas["Demo"]; loadedAt: number }
   return (
     <>
       <p className="mt-1 text-fg2">
-        It is yours alone for {plural(d.minutes, "minute")}, or until you leave it unused for{" "}
-        {duration(d.idle_seconds * 1000)}. It has {d.cpus} {d.cpus === 1 ? "core" : "cores"},{" "}
-        {memory(d.memory_mb * 1024 * 1024)} of memory and no network. A run may take {duration(d.run_seconds * 1000)}.
-        Nothing is kept: do not enter anything secret.
+        <Trans>
+          It is yours alone for {plural(d.minutes, { one: "# minute", other: "# minutes" })}, or until you leave it
+          unused for {duration(d.idle_seconds * 1000)}. It has {d.cpus} {d.cpus === 1 ? t`core` : t`cores`},{" "}
+          {memory(d.memory_mb * 1024 * 1024)} of memory and no network. A run may take {duration(d.run_seconds * 1000)}.
+          Nothing is kept: do not enter anything secret.
+        </Trans>
       </p>
       <form
         className="mt-4"
@@ -110,7 +115,7 @@ function Demo({ demo: d, loadedAt }: { demo: Schemas["Demo"]; loadedAt: number }
         }}
       >
         <textarea
-          aria-label="Code"
+          aria-label={t`Code`}
           value={text}
           maxLength={32768}
           onChange={(e) => setText(e.target.value)}
@@ -124,12 +129,14 @@ function Demo({ demo: d, loadedAt }: { demo: Schemas["Demo"]; loadedAt: number }
           spellCheck={false}
           autoCapitalize="off"
           autoCorrect="off"
-          placeholder="Code to run"
+          placeholder={t`Code to run`}
           className="w-full rounded-sm bg-bg2 px-3 py-2 font-mono text-code"
         />
         <div className="mt-2 flex flex-wrap items-center gap-3">
           <label className="flex items-center gap-2">
-            <span className="text-fg3">Language</span>
+            <span className="text-fg3">
+              <Trans>Language</Trans>
+            </span>
             <select
               value={language}
               onChange={(e) => setLanguage(e.target.value as Language)}
@@ -142,17 +149,19 @@ function Demo({ demo: d, loadedAt }: { demo: Schemas["Demo"]; loadedAt: number }
               ))}
             </select>
           </label>
-          <Button look="primary" type="submit" busy={run.isPending && (sandbox ? "Running" : "Starting")}>
-            Run
+          <Button look="primary" type="submit" busy={run.isPending && (sandbox ? t`Running` : t`Starting`)}>
+            <Trans>Run</Trans>
           </Button>
-          <span className="text-meta text-fg3 max-md:hidden">Shift+Enter runs it</span>
+          <span className="text-meta text-fg3 max-md:hidden">
+            <Trans>Shift+Enter runs it</Trans>
+          </span>
           {sandbox && (
             <span className="ml-auto flex flex-wrap items-center gap-3">
               <span role="timer" className="text-meta text-fg3 tabular-nums">
-                {left(sandbox.ends_by, now)} left
+                <Trans>{left(sandbox.ends_by, now)} left</Trans>
               </span>
-              <Button busy={stop.isPending && "Ending"} onClick={() => stop.mutate(sandbox.id)}>
-                End the sandbox
+              <Button busy={stop.isPending && t`Ending`} onClick={() => stop.mutate(sandbox.id)}>
+                <Trans>End the sandbox</Trans>
               </Button>
             </span>
           )}
@@ -160,7 +169,7 @@ function Demo({ demo: d, loadedAt }: { demo: Schemas["Demo"]; loadedAt: number }
       </form>
       <div className="mt-4 space-y-4">
         <FormError error={run.error ?? stop.error} />
-        <ol aria-label="Results" className="space-y-6">
+        <ol aria-label={t`Results`} className="space-y-6">
           {runs.map((r) => (
             <li key={r.id}>
               <RunBody run={r} canRun={false} />
@@ -170,10 +179,12 @@ function Demo({ demo: d, loadedAt }: { demo: Schemas["Demo"]; loadedAt: number }
         <div ref={end} />
       </div>
       <p className="mt-8 border-t border-hairline pt-3 text-fg2">
-        Members run agents on their own projects, with a network and files that stay.{" "}
-        <Link to="/login" className="underline">
-          Sign in
-        </Link>
+        <Trans>
+          Members run agents on their own projects, with a network and files that stay.{" "}
+          <Link to="/login" className="underline">
+            Sign in
+          </Link>
+        </Trans>
       </p>
     </>
   );

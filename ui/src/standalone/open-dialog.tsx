@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Suspense, useState } from "react";
 import { BASE } from "@/api/client";
@@ -17,9 +19,9 @@ const CodeTab = lazy(() => import("@/code/tab"));
 
 type Tab = "code" | "files" | "ports";
 const TABS: [Tab, string][] = [
-  ["code", "Code"],
-  ["files", "Files"],
-  ["ports", "Ports"],
+  ["code", t`Code`],
+  ["files", t`Files`],
+  ["ports", t`Ports`],
 ];
 
 /** One sandbox: code to run in it, its files and its ports. */
@@ -30,11 +32,11 @@ export default function OpenDialog({ sandbox: s, onClose }: { sandbox: Sandbox; 
   return (
     <Dialog open wide onClose={onClose} title={nameOf(s)} about={purposeOf(s.purpose)}>
       <div className="px-4 pt-3 pb-2 md:px-5">
-        <Segmented label="What is shown" value={tab} onChange={setTab} options={TABS} />
+        <Segmented label={t`What is shown`} value={tab} onChange={setTab} options={TABS} />
       </div>
       <div className="min-h-0 flex-1 overflow-y-auto md:h-[60vh]">
         {tab === "code" && (
-          <Suspense fallback={<Skeleton label="Loading what ran" />}>
+          <Suspense fallback={<Skeleton label={t`Loading what ran`} />}>
             <CodeTab workspace={workspace} canRun={team.can("workspace.edit")} />
           </Suspense>
         )}
@@ -50,9 +52,9 @@ function PortsOf({ id }: { id: string }) {
   return (
     <div className="px-4 pb-4 md:px-5">
       {ports.isPending ? (
-        <Skeleton rows={3} label="Loading the ports" />
+        <Skeleton rows={3} label={t`Loading the ports`} />
       ) : ports.isError && !ports.data ? (
-        <Failure what="The ports could not be loaded." error={ports.error} retry={() => void ports.refetch()} />
+        <Failure what={t`The ports could not be loaded.`} error={ports.error} retry={() => void ports.refetch()} />
       ) : (
         <Ports workspace={{ id }} ports={ports.data} />
       )}
@@ -70,22 +72,26 @@ function Files({ id }: { id: string }) {
           disabled={!path}
           onClick={() => setPath(path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "")}
         >
-          Up
+          <Trans>Up</Trans>
         </Button>
-        <Button onClick={() => void folder.refetch()}>Refresh</Button>
+        <Button onClick={() => void folder.refetch()}>
+          <Trans>Refresh</Trans>
+        </Button>
         <span className="min-w-0 font-mono text-code break-all text-fg3">/{visible(path)}</span>
       </div>
       {folder.isPending ? (
-        <Skeleton rows={4} label="Loading the files" />
+        <Skeleton rows={4} label={t`Loading the files`} />
       ) : folder.isError && !folder.data ? (
         <Failure
           className="mt-2"
-          what="The files could not be loaded."
+          what={t`The files could not be loaded.`}
           error={folder.error}
           retry={() => void folder.refetch()}
         />
       ) : folder.data.items.length === 0 ? (
-        <p className="mt-2 text-fg2">No files.</p>
+        <p className="mt-2 text-fg2">
+          <Trans>No files.</Trans>
+        </p>
       ) : (
         <ul className="mt-2 divide-y divide-hairline border-y border-hairline">
           {folder.data.items.map((f) => (
@@ -95,8 +101,8 @@ function Files({ id }: { id: string }) {
                 {f.type === "dir" && "/"}
               </span>
               {f.type === "dir" ? (
-                <Button aria-label={`Open ${visible(f.name)}`} onClick={() => setPath(f.path)}>
-                  Open
+                <Button aria-label={t`Open ${visible(f.name)}`} onClick={() => setPath(f.path)}>
+                  <Trans>Open</Trans>
                 </Button>
               ) : (
                 f.type === "file" && (
@@ -105,10 +111,10 @@ function Files({ id }: { id: string }) {
                     <a
                       className={buttonClass()}
                       download={f.name}
-                      aria-label={`Download ${visible(f.name)}`}
+                      aria-label={t`Download ${visible(f.name)}`}
                       href={`${BASE}/sandboxes/${encodeURIComponent(id)}/files?path=${encodeURIComponent(f.path)}`}
                     >
-                      Download
+                      <Trans>Download</Trans>
                     </a>
                   </>
                 )
@@ -117,7 +123,11 @@ function Files({ id }: { id: string }) {
           ))}
         </ul>
       )}
-      {folder.data?.truncated && <p className="mt-1 text-meta text-fg3">There are more than can be shown.</p>}
+      {folder.data?.truncated && (
+        <p className="mt-1 text-meta text-fg3">
+          <Trans>There are more than can be shown.</Trans>
+        </p>
+      )}
     </div>
   );
 }

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Schemas } from "@/api/client";
 import { duration, until } from "@/format/time";
 import type { MarkKind } from "@/kit/mark";
@@ -5,20 +6,20 @@ import type { MarkKind } from "@/kit/mark";
 export type Sandbox = Schemas["ApiSandbox"];
 
 export const PURPOSES: [Sandbox["purpose"], string][] = [
-  ["execution", "Running code"],
-  ["app", "An app"],
-  ["desktop", "A desktop"],
+  ["execution", t`Running code`],
+  ["app", t`An app`],
+  ["desktop", t`A desktop`],
 ];
 
 export const purposeOf = (p: string): string => PURPOSES.find(([id]) => id === p)?.[1] ?? p;
 
 const STATES: Record<string, { mark: MarkKind; word: string }> = {
-  starting: { mark: "setup", word: "Starting" },
-  running: { mark: "running", word: "Running" },
-  paused: { mark: "idle", word: "Paused" },
-  stopping: { mark: "stopped", word: "Stopping" },
-  gone: { mark: "stopped", word: "Stopped" },
-  failed: { mark: "failed", word: "Failed" },
+  starting: { mark: "setup", word: t`Starting` },
+  running: { mark: "running", word: t`Running` },
+  paused: { mark: "idle", word: t`Paused` },
+  stopping: { mark: "stopped", word: t`Stopping` },
+  gone: { mark: "stopped", word: t`Stopped` },
+  failed: { mark: "failed", word: t`Failed` },
 };
 
 export const stateOf = (state: string) => STATES[state] ?? { mark: "idle" as const, word: state };
@@ -28,9 +29,9 @@ export const nameOf = (s: Pick<Sandbox, "key" | "id">): string => s.key || `…$
 
 /** When it ends: by a fixed time, or when nobody uses it. */
 export function endOf(s: Pick<Sandbox, "ends_at" | "ends_by">, now: number): string {
-  if (s.ends_at <= now) return "Ends when it is no longer used";
-  if (s.ends_by !== 0 && s.ends_by <= s.ends_at) return `Ends ${until(s.ends_by, now)}`;
-  return `Ends ${until(s.ends_at, now)} unless it is used`;
+  if (s.ends_at <= now) return t`Ends when it is no longer used`;
+  if (s.ends_by !== 0 && s.ends_by <= s.ends_at) return t`Ends ${until(s.ends_by, now)}`;
+  return t`Ends ${until(s.ends_at, now)} unless it is used`;
 }
 
 export interface Total {

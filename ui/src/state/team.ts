@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useRouter } from "@tanstack/react-router";
 import type { Me, Team } from "@/api/client";
@@ -8,7 +9,7 @@ const route = getRouteApi("/$team");
 /** The current team and the user's permissions in it. Only below the shell, which shows another page if there is none. */
 export function useTeam(): Team & { can: (action: string) => boolean } {
   const { team } = route.useRouteContext();
-  if (!team) throw new Error("no team");
+  if (!team) throw new Error(t`no team`);
   return { ...team, can: (action) => team.actions.includes(action) };
 }
 

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { tell } from "@/api/problem";
 import { Store } from "./store";
 
@@ -37,7 +38,7 @@ export function toastError(title: string, error: unknown, retry?: () => void): v
     text: told.message,
     output: told.output || undefined,
     requestId: told.requestId || undefined,
-    actions: retry && told.retry ? [{ label: "Try again", run: retry }] : undefined,
+    actions: retry && told.retry ? [{ label: t`Try again`, run: retry }] : undefined,
   });
 }
 

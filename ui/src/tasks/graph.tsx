@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { layers, statusWord, type Task } from "./tasks";
 
 const W = 190;
@@ -14,13 +16,18 @@ export default function Graph({ tasks, open }: { tasks: Task[]; open: (t: Task) 
       at.set(t.id, { x: i * (W + GAP_X), y: j * (H + GAP_Y) });
     });
   });
-  if (at.size === 0) return <p className="text-fg2">No open task waits for another.</p>;
+  if (at.size === 0)
+    return (
+      <p className="text-fg2">
+        <Trans>No open task waits for another.</Trans>
+      </p>
+    );
   const rows = Math.max(...columns.map((c) => c.length));
   const width = columns.length * (W + GAP_X);
   const height = rows * (H + GAP_Y);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also by keys
-    <section aria-label="Dependencies" tabIndex={0} className="overflow-auto">
+    <section aria-label={t`Dependencies`} tabIndex={0} className="overflow-auto">
       <div className="relative" style={{ width, height }}>
         <svg width={width} height={height} className="absolute inset-0 text-fg3" aria-hidden>
           <marker id="task-arrow" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" orient="auto">
@@ -55,7 +62,11 @@ export default function Graph({ tasks, open }: { tasks: Task[]; open: (t: Task) 
             <span className="block truncate">{t.title}</span>
             <span className="block truncate text-meta text-fg3">
               {t.id}, {statusWord(t.status)}
-              {t.blocked_by.length > 0 && <span className="sr-only">, waits for {t.blocked_by.join(", ")}</span>}
+              {t.blocked_by.length > 0 && (
+                <span className="sr-only">
+                  <Trans>, waits for {t.blocked_by.join(", ")}</Trans>
+                </span>
+              )}
             </span>
           </button>
         ))}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
@@ -11,10 +13,10 @@ import { Pick } from "./pick";
 type Settings = Schemas["TaskSettings"];
 
 const DIRECTIONS: readonly (readonly [Settings["direction"], string])[] = [
-  ["off", "Off"],
-  ["both", "Both ways"],
-  ["in", "Issues become tasks"],
-  ["out", "Tasks become issues"],
+  ["off", t`Off`],
+  ["both", t`Both ways`],
+  ["in", t`Issues become tasks`],
+  ["out", t`Tasks become issues`],
 ];
 
 const keyOf = (project: string) => ["project", project, "task-settings"];
@@ -31,13 +33,13 @@ export default function IssueSettings({ project, readOnly }: { project: string; 
   return (
     <section aria-labelledby="project-issues" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="project-issues" className="text-title font-semibold">
-        Tasks and issues
+        <Trans>Tasks and issues</Trans>
       </h2>
       {settings.isPending ? (
-        <Skeleton rows={2} label="Loading the settings of tasks" />
+        <Skeleton rows={2} label={t`Loading the settings of tasks`} />
       ) : !s ? (
         <Failure
-          what="The settings of tasks could not be loaded."
+          what={t`The settings of tasks could not be loaded.`}
           error={settings.error}
           retry={() => void settings.refetch()}
         />
@@ -65,7 +67,7 @@ function Form({ project, s, readOnly }: { project: string; s: Settings; readOnly
   });
   return (
     <form
-      aria-label="Tasks and issues"
+      aria-label={t`Tasks and issues`}
       className="flex flex-col gap-3"
       onSubmit={(e) => {
         e.preventDefault();
@@ -73,20 +75,22 @@ function Form({ project, s, readOnly }: { project: string; s: Settings; readOnly
       }}
     >
       <p className="text-fg2">
-        Tasks and the issues of the project's Git host can be kept in step, with the git credential of the project or
-        its team. Comments are not synced.
+        <Trans>
+          Tasks and the issues of the project's Git host can be kept in step, with the git credential of the project or
+          its team. Comments are not synced.
+        </Trans>
       </p>
       <fieldset disabled={readOnly} className="flex flex-col gap-3">
         <Pick
-          label="Issue sync"
+          label={t`Issue sync`}
           value={draft.direction}
           onChange={(d) => put({ direction: d as Settings["direction"] })}
           options={DIRECTIONS}
         />
         {draft.direction !== "off" && (
           <TextField
-            label="Label"
-            hint="Issues with this label become tasks."
+            label={t`Label`}
+            hint={t`Issues with this label become tasks.`}
             value={draft.label}
             error={fieldError(save.error, "label")}
             onChange={(e) => put({ label: e.target.value })}
@@ -94,20 +98,20 @@ function Form({ project, s, readOnly }: { project: string; s: Settings; readOnly
         )}
         {(draft.direction === "both" || draft.direction === "out") && (
           <Pick
-            label="Tasks that become issues"
+            label={t`Tasks that become issues`}
             value={draft.all_tasks ? "all" : "label"}
             onChange={(v) => put({ all_tasks: v === "all" })}
             options={[
-              ["label", "Those with the label"],
-              ["all", "All"],
+              ["label", t`Those with the label`],
+              ["all", t`All`],
             ]}
           />
         )}
         <TextField
-          label="File in the repository"
+          label={t`File in the repository`}
           mono
           placeholder=".parawork/tasks.jsonl"
-          hint="Where “parawork task export --file” writes the tasks in a workspace. Nothing is committed by itself."
+          hint={t`Where “parawork task export --file” writes the tasks in a workspace. Nothing is committed by itself.`}
           value={draft.file}
           error={fieldError(save.error, "file")}
           onChange={(e) => put({ file: e.target.value })}
@@ -116,7 +120,7 @@ function Form({ project, s, readOnly }: { project: string; s: Settings; readOnly
       <FormError error={save.error} />
       {!readOnly && (
         <Button type="submit" busy={save.busy} className="self-start">
-          Save
+          <Trans>Save</Trans>
         </Button>
       )}
     </form>
@@ -135,48 +139,48 @@ function State({ project, s }: { project: string; s: Settings }) {
   const now = useAction({
     act: () => data(api.POST("/projects/{id}/issue-sync", { params: { path: { id: project } } })),
     refresh,
-    failed: "The sync was not started.",
+    failed: t`The sync was not started.`,
   });
   const retry = useAction({
     act: (uid: string) => data(api.POST("/tasks/{id}/issue-retry", { params: { path: { id: uid } } })),
     refresh,
-    failed: "The change was not sent again.",
+    failed: t`The change was not sent again.`,
   });
   return (
     <div className="flex flex-col gap-2">
       <p aria-live="polite" className="text-fg2">
-        {s.issues} {s.issues === 1 ? "task is an issue" : "tasks are issues"}.{" "}
-        {s.synced_at ? `Issues were last read ${time(s.synced_at)}. ` : ""}
-        {s.pending > 0 && `${s.pending} to be sent. `}
-        {s.failed > 0 && `${s.failed} failed.`}
+        {s.issues} {s.issues === 1 ? t`task is an issue` : t`tasks are issues`}.{" "}
+        {s.synced_at ? t`Issues were last read ${time(s.synced_at)}. ` : ""}
+        {s.pending > 0 && t`${s.pending} to be sent. `}
+        {s.failed > 0 && t`${s.failed} failed.`}
       </p>
       {s.error && (
         <p role="alert" className="break-words text-failed">
           {s.error}
-          {s.next_at ? ` Next attempt: ${time(s.next_at)}.` : ""}
+          {s.next_at ? t` Next attempt: ${time(s.next_at)}.` : ""}
         </p>
       )}
       {outbox.data && outbox.data.items.length > 0 && s.pending + s.failed > 0 && (
-        <ul aria-label="Changes to be sent">
+        <ul aria-label={t`Changes to be sent`}>
           {outbox.data.items.map((c) => (
             <li key={c.uid} className="flex items-baseline gap-2 border-t border-hairline py-1">
               <span className="min-w-0 flex-1 break-words">
                 {c.task} {c.title}
                 <span className="block text-meta text-fg3">
-                  {c.failed ? "Failed" : `Sent ${time(c.next_at)}`}
-                  {c.attempts > 0 && `, attempts: ${c.attempts}`}
+                  {c.failed ? t`Failed` : t`Sent ${time(c.next_at)}`}
+                  {c.attempts > 0 && t`, attempts: ${c.attempts}`}
                   {c.error && `. ${c.error}`}
                 </span>
               </span>
-              <Button look="quiet" aria-label={`Retry ${c.task}`} onClick={() => void retry.run(c.uid)}>
-                Retry
+              <Button look="quiet" aria-label={t`Retry ${c.task}`} onClick={() => void retry.run(c.uid)}>
+                <Trans>Retry</Trans>
               </Button>
             </li>
           ))}
         </ul>
       )}
       <Button className="self-start" busy={now.busy} onClick={() => void now.run()}>
-        Sync now
+        <Trans>Sync now</Trans>
       </Button>
     </div>
   );

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useState } from "react";
 import { api, BASE, data, type Schemas } from "@/api/client";
 import { Button } from "@/kit/button";
@@ -12,7 +14,7 @@ export function Outside({ d, refresh, may }: { d: Schemas["TaskDetail"]; refresh
   const retry = useAction({
     act: () => data(api.POST("/tasks/{id}/issue-retry", { params: { path } })),
     refresh,
-    failed: "The change was not sent again.",
+    failed: t`The change was not sent again.`,
   });
   const attach = useAction({
     act: () =>
@@ -24,28 +26,30 @@ export function Outside({ d, refresh, may }: { d: Schemas["TaskDetail"]; refresh
     act: (id: string) =>
       data(api.DELETE("/tasks/{id}/artifacts/{artifact}", { params: { path: { ...path, artifact: id } } })),
     refresh,
-    failed: "The artifact was not removed.",
+    failed: t`The artifact was not removed.`,
   });
   const { issue, issue_change: change } = d;
   return (
     <>
       {issue && (
         <p>
-          Issue{" "}
-          <a href={issue.url} target="_blank" rel="noreferrer" className="text-accent hover:underline">
-            {issue.repository}#{issue.number}
-          </a>
-          {issue.assignee && ` (assigned there to ${issue.assignee})`}, in step since{" "}
-          {new Date(issue.synced_at).toLocaleString()}
+          <Trans>
+            Issue{" "}
+            <a href={issue.url} target="_blank" rel="noreferrer" className="text-accent hover:underline">
+              {issue.repository}#{issue.number}
+            </a>
+            {issue.assignee && t` (assigned there to ${issue.assignee})`}, in step since{" "}
+            {new Date(issue.synced_at).toLocaleString()}
+          </Trans>
         </p>
       )}
       {change && (
         <p className={change.error ? "break-words text-failed" : "text-fg2"}>
-          {change.failed ? "A change was not sent to the Git host. " : "A change will be sent to the Git host. "}
-          {change.error} {change.attempts > 0 && `Attempts: ${change.attempts}. `}
+          {change.failed ? t`A change was not sent to the Git host. ` : t`A change will be sent to the Git host. `}
+          {change.error} {change.attempts > 0 && t`Attempts: ${change.attempts}. `}
           {may && (
             <Button look="quiet" busy={retry.busy} onClick={() => void retry.run()}>
-              Retry
+              <Trans>Retry</Trans>
             </Button>
           )}
         </p>
@@ -53,12 +57,12 @@ export function Outside({ d, refresh, may }: { d: Schemas["TaskDetail"]; refresh
       {d.history.length > 0 && (
         <details>
           <summary className="cursor-pointer text-meta text-accent">
-            Texts replaced by the Git host's ({d.history.length})
+            <Trans>Texts replaced by the Git host's ({d.history.length})</Trans>
           </summary>
           {d.history.map((h) => (
             <p key={`${h.kind} ${h.at}`} className="whitespace-pre-wrap break-words">
               <span className="text-meta text-fg3">
-                {h.kind === "lost_title" ? "Title" : "Description"}, {new Date(h.at).toLocaleString()}
+                {h.kind === "lost_title" ? t`Title` : t`Description`}, {new Date(h.at).toLocaleString()}
               </span>
               <br />
               {h.text}
@@ -67,8 +71,10 @@ export function Outside({ d, refresh, may }: { d: Schemas["TaskDetail"]; refresh
         </details>
       )}
       {d.artifacts.length > 0 && (
-        <section aria-label="Artifacts">
-          <h3 className="font-medium">Artifacts</h3>
+        <section aria-label={t`Artifacts`}>
+          <h3 className="font-medium">
+            <Trans>Artifacts</Trans>
+          </h3>
           <ul>
             {d.artifacts.map((a) => (
               <li key={a.id} className="flex items-baseline gap-2">
@@ -77,11 +83,11 @@ export function Outside({ d, refresh, may }: { d: Schemas["TaskDetail"]; refresh
                   className="min-w-0 flex-1 truncate text-accent hover:underline"
                 >
                   {a.name}
-                  {a.version > 1 && ` (version ${a.version})`}
+                  {a.version > 1 && t` (version ${a.version})`}
                 </a>
                 {may && (
-                  <Button look="quiet" aria-label={`Remove ${a.name}`} onClick={() => void detach.run(a.id)}>
-                    Remove
+                  <Button look="quiet" aria-label={t`Remove ${a.name}`} onClick={() => void detach.run(a.id)}>
+                    <Trans>Remove</Trans>
                   </Button>
                 )}
               </li>
@@ -92,14 +98,14 @@ export function Outside({ d, refresh, may }: { d: Schemas["TaskDetail"]; refresh
       {may && (
         <div className="flex items-end gap-2">
           <TextField
-            label="Attach artifact"
-            hint="Id of an artifact"
+            label={t`Attach artifact`}
+            hint={t`Id of an artifact`}
             value={artifact}
             onChange={(e) => setArtifact(e.target.value)}
             fieldClass="flex-1"
           />
           <Button busy={attach.busy} disabled={!artifact.trim()} onClick={() => void attach.run()}>
-            Attach
+            <Trans>Attach</Trans>
           </Button>
         </div>
       )}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -72,7 +74,7 @@ export default function TaskDialog({ task, projects, onClose }: Props) {
         if (closed.warning || ready)
           toast({
             kind: "good",
-            title: `${task.id} is closed. ${closed.warning}${ready ? ` Ready now: ${ready}.` : ""}`,
+            title: t`${task.id} is closed. ${closed.warning}${ready ? t` Ready now: ${ready}.` : ""}`,
           });
       }
       await data(
@@ -86,25 +88,25 @@ export default function TaskDialog({ task, projects, onClose }: Props) {
     done: onClose,
   });
   return (
-    <Dialog open onClose={onClose} title={task ? `${task.id} ${task.title}` : "New task"} wide>
+    <Dialog open onClose={onClose} title={task ? `${task.id} ${task.title}` : t`New task`} wide>
       <DialogBody className="space-y-3">
         {!task && projects.length > 1 && (
           <Pick
-            label="Project"
+            label={t`Project`}
             value={draft.project}
             onChange={(project) => put({ project })}
             options={projects.map((p) => [p.id, p.name])}
           />
         )}
         <TextField
-          label="Title"
+          label={t`Title`}
           value={draft.title}
           maxLength={500}
           disabled={!may}
           onChange={(e) => put({ title: e.target.value })}
         />
         <TextArea
-          label="Description"
+          label={t`Description`}
           rows={5}
           value={draft.description}
           disabled={!may}
@@ -112,20 +114,20 @@ export default function TaskDialog({ task, projects, onClose }: Props) {
         />
         <div className="grid gap-3 sm:grid-cols-3">
           <Pick
-            label="Type"
+            label={t`Type`}
             value={draft.type}
             onChange={(type) => put({ type: type as Task["type"] })}
             options={TYPES.map((t) => [t, t])}
           />
           <Pick
-            label="Priority"
+            label={t`Priority`}
             value={String(draft.priority)}
             onChange={(p) => put({ priority: Number(p) })}
             options={PRIORITIES.map((p, i) => [String(i), p])}
           />
           {task && (
             <Pick
-              label="Status"
+              label={t`Status`}
               value={draft.status}
               onChange={(s) => put({ status: s as Status })}
               options={STATUSES}
@@ -134,7 +136,7 @@ export default function TaskDialog({ task, projects, onClose }: Props) {
         </div>
         {task && draft.status === "closed" && (
           <TextField
-            label="Reason"
+            label={t`Reason`}
             value={draft.reason}
             maxLength={2000}
             onChange={(e) => put({ reason: e.target.value })}
@@ -142,15 +144,15 @@ export default function TaskDialog({ task, projects, onClose }: Props) {
         )}
         <div className="grid gap-3 sm:grid-cols-2">
           <TextField
-            label="Labels"
-            hint="Separated by commas"
+            label={t`Labels`}
+            hint={t`Separated by commas`}
             value={draft.labels}
             disabled={!may}
             onChange={(e) => put({ labels: e.target.value })}
           />
           <TextField
-            label="Part of"
-            hint="Id of a task"
+            label={t`Part of`}
+            hint={t`Id of a task`}
             value={draft.parent}
             disabled={!may}
             onChange={(e) => put({ parent: e.target.value })}
@@ -160,8 +162,8 @@ export default function TaskDialog({ task, projects, onClose }: Props) {
           <Related task={task} refresh={refresh} may={may} />
         ) : (
           <TextField
-            label="Waits for"
-            hint="Ids of tasks, separated by commas"
+            label={t`Waits for`}
+            hint={t`Ids of tasks, separated by commas`}
             value={draft.blockedBy}
             onChange={(e) => put({ blockedBy: e.target.value })}
           />
@@ -171,14 +173,16 @@ export default function TaskDialog({ task, projects, onClose }: Props) {
       </DialogBody>
       {may && (
         <DialogFoot>
-          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={onClose}>
+            <Trans>Cancel</Trans>
+          </Button>
           <Button
             look="primary"
             busy={save.busy}
             disabled={!draft.title.trim() || !draft.project}
             onClick={() => void save.run()}
           >
-            {task ? "Save" : "Create"}
+            {task ? t`Save` : t`Create`}
           </Button>
         </DialogFoot>
       )}
@@ -203,32 +207,34 @@ function Related({ task, refresh, may }: { task: Task; refresh: string[][]; may:
     act: (id: string) =>
       data(api.DELETE("/tasks/{id}/dependencies/{other}", { params: { path: { ...path, other: id } } })),
     refresh,
-    failed: "The dependency was not removed.",
+    failed: t`The dependency was not removed.`,
   });
   const d = detail.data;
   return (
     <div className="space-y-2">
-      <Briefs title="Depends on" list={d?.dependencies} remove={may ? (id) => void remove.run(id) : undefined} />
-      <Briefs title="Needed by" list={d?.dependents} />
-      <Briefs title="Children" list={d?.children} />
+      <Briefs title={t`Depends on`} list={d?.dependencies} remove={may ? (id) => void remove.run(id) : undefined} />
+      <Briefs title={t`Needed by`} list={d?.dependents} />
+      <Briefs title={t`Children`} list={d?.children} />
       {d && <Outside d={d} refresh={refresh} may={may} />}
       {task.files.length > 0 && (
         <details>
-          <summary className="cursor-pointer text-meta text-accent">Files ({task.files.length})</summary>
+          <summary className="cursor-pointer text-meta text-accent">
+            <Trans>Files ({task.files.length})</Trans>
+          </summary>
           <p className="font-mono text-code break-words">{task.files.join(", ")}</p>
         </details>
       )}
       {may && (
         <div className="flex items-end gap-2">
           <TextField
-            label="Also waits for"
-            hint="Id of a task"
+            label={t`Also waits for`}
+            hint={t`Id of a task`}
             value={other}
             onChange={(e) => setOther(e.target.value)}
             fieldClass="flex-1"
           />
           <Button busy={add.busy} disabled={!other.trim()} onClick={() => void add.run()}>
-            Add
+            <Trans>Add</Trans>
           </Button>
         </div>
       )}
@@ -262,8 +268,8 @@ function Briefs({
               </span>
             </span>
             {remove && (
-              <Button look="quiet" aria-label={`Remove ${b.id}`} onClick={() => remove(b.id)}>
-                Remove
+              <Button look="quiet" aria-label={t`Remove ${b.id}`} onClick={() => remove(b.id)}>
+                <Trans>Remove</Trans>
               </Button>
             )}
           </li>
@@ -293,10 +299,12 @@ function Work({ task, refresh }: { task: Task; refresh: string[][] }) {
   if (task.workspace_id)
     return here ? (
       <p>
-        Worked on in{" "}
-        <Link to="/$team/w/$key" params={{ team: team.slug, key: here.key }} className="text-accent hover:underline">
-          {here.key} {here.name}
-        </Link>
+        <Trans>
+          Worked on in{" "}
+          <Link to="/$team/w/$key" params={{ team: team.slug, key: here.key }} className="text-accent hover:underline">
+            {here.key} {here.name}
+          </Link>
+        </Trans>
       </p>
     ) : null;
   const usable = (agents.data ?? []).filter((a) => a.enabled && a.agent !== "shell" && a.agent !== "command");
@@ -305,17 +313,19 @@ function Work({ task, refresh }: { task: Task; refresh: string[][] }) {
       <div className="flex items-end gap-2">
         <div className="flex-1">
           <Pick
-            label="Agent"
+            label={t`Agent`}
             value={agent}
             onChange={setAgent}
-            options={[["", "None yet"], ...usable.map((a) => [a.agent, a.name] as const)]}
+            options={[["", t`None yet`], ...usable.map((a) => [a.agent, a.name] as const)]}
           />
         </div>
         <Button busy={begin.busy} onClick={() => void begin.run()}>
-          Work on it
+          <Trans>Work on it</Trans>
         </Button>
       </div>
-      <p className="text-meta text-fg3">Creates a workspace named after the task. Its merge closes the task.</p>
+      <p className="text-meta text-fg3">
+        <Trans>Creates a workspace named after the task. Its merge closes the task.</Trans>
+      </p>
       <FormError error={begin.error} />
     </div>
   );

@@ -1,3 +1,5 @@
+import { t as tr } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Suspense, useState } from "react";
 import { api } from "@/api/client";
@@ -18,7 +20,7 @@ const Graph = lazy(() => import("./graph"));
 
 /** The team's planned work: as a list, as a board, or as what waits for what. */
 export function TasksScreen() {
-  useTitle("Tasks");
+  useTitle(tr`Tasks`);
   const team = useTeam();
   const [view, setView] = useState<"list" | "board" | "graph">("list");
   const [closed, setClosed] = useState(false);
@@ -34,65 +36,65 @@ export function TasksScreen() {
   const people = [...new Map(all.filter((t) => t.assignee).map((t) => [t.assignee, t.assignee_name]))];
   return (
     <Page
-      title="Tasks"
+      title={tr`Tasks`}
       actions={
         may &&
         projects.data &&
         projects.data.length > 0 && (
           <Button look="primary" onClick={() => setShown("")}>
-            New task
+            <Trans>New task</Trans>
           </Button>
         )
       }
     >
       <div className="mb-3 flex flex-wrap items-center gap-2">
         <Segmented
-          label="View"
+          label={tr`View`}
           value={view}
           onChange={setView}
           options={[
-            ["list", "List"],
-            ["board", "Board"],
-            ["graph", "Graph"],
+            ["list", tr`List`],
+            ["board", tr`Board`],
+            ["graph", tr`Graph`],
           ]}
         />
         <input
           type="search"
-          aria-label="Search tasks"
-          placeholder="Search"
+          aria-label={tr`Search tasks`}
+          placeholder={tr`Search`}
           className={`${inputClass} max-w-48`}
           value={filter.text}
           onChange={(e) => setFilter({ ...filter, text: e.target.value })}
         />
         <Narrow
-          label="Project"
+          label={tr`Project`}
           value={filter.project}
           onChange={(project) => setFilter({ ...filter, project })}
           options={(projects.data ?? []).map((p) => [p.id, p.name])}
         />
         <Narrow
-          label="Label"
+          label={tr`Label`}
           value={filter.label}
           onChange={(label) => setFilter({ ...filter, label })}
           options={labels.map((l) => [l, l])}
         />
         <Narrow
-          label="Assignee"
+          label={tr`Assignee`}
           value={filter.assignee}
           onChange={(assignee) => setFilter({ ...filter, assignee })}
           options={people}
         />
         {view === "list" && (
-          <Check label="Show closed" checked={closed} onChange={(e) => setClosed(e.target.checked)} />
+          <Check label={tr`Show closed`} checked={closed} onChange={(e) => setClosed(e.target.checked)} />
         )}
       </div>
       {list.isPending ? (
-        <Skeleton rows={6} label="Loading tasks" />
+        <Skeleton rows={6} label={tr`Loading tasks`} />
       ) : list.isError && !list.data ? (
-        <Failure what="The tasks could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={tr`The tasks could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       ) : tasks.length === 0 ? (
-        <Empty title={all.length === 0 ? "No tasks" : "No task matches"}>
-          {all.length === 0 && "People and agents plan work here: an agent adds one with “parawork task create”."}
+        <Empty title={all.length === 0 ? tr`No tasks` : tr`No task matches`}>
+          {all.length === 0 && tr`People and agents plan work here: an agent adds one with “parawork task create”.`}
         </Empty>
       ) : view === "list" ? (
         <List tasks={tasks} open={open} />
@@ -136,7 +138,9 @@ function Narrow({
       value={value}
       onChange={(e) => onChange(e.target.value)}
     >
-      <option value="">{label}: all</option>
+      <option value="">
+        <Trans>{label}: all</Trans>
+      </option>
       {options.map(([v, word]) => (
         <option key={v} value={v}>
           {word}
@@ -194,7 +198,7 @@ function Board({ tasks, open, may }: { tasks: Task[]; open: (t: Task) => void; m
       else await api.PATCH("/tasks/{id}", { params, body: { status: to } });
     },
     refresh: [["team", team.slug, "tasks"]],
-    failed: ({ task }) => `${task.id} was not moved.`,
+    failed: ({ task }) => tr`${task.id} was not moved.`,
   });
   return (
     <div className="grid gap-3 md:grid-cols-4">
@@ -232,7 +236,7 @@ function Board({ tasks, open, may }: { tasks: Task[]; open: (t: Task) => void; m
                   <Labels task={t} />
                   {may && (
                     <select
-                      aria-label={`Status of ${t.id}`}
+                      aria-label={tr`Status of ${t.id}`}
                       className="mt-1 w-full bg-bg1 text-meta text-fg2"
                       value={t.status}
                       onChange={(e) => void move.run({ task: t, to: e.target.value as Status })}

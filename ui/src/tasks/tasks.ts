@@ -1,3 +1,4 @@
+import { t as tr } from "@lingui/core/macro";
 import { queryOptions } from "@tanstack/react-query";
 import { allPages, api, data, type Schemas } from "@/api/client";
 import type { MarkKind } from "@/kit/mark";
@@ -6,13 +7,13 @@ export type Task = Schemas["Task"];
 export type Status = Schemas["TaskStatus"];
 
 export const STATUSES: readonly (readonly [Status, string])[] = [
-  ["open", "Open"],
-  ["in_progress", "In progress"],
-  ["blocked", "Blocked"],
-  ["closed", "Closed"],
+  ["open", tr`Open`],
+  ["in_progress", tr`In progress`],
+  ["blocked", tr`Blocked`],
+  ["closed", tr`Closed`],
 ];
 export const TYPES = ["task", "bug", "feature", "epic", "chore"] as const;
-export const PRIORITIES = ["Critical", "High", "Medium", "Low", "Some day"] as const;
+export const PRIORITIES = [tr`Critical`, tr`High`, tr`Medium`, tr`Low`, tr`Some day`] as const;
 
 export const statusWord = (s: Status): string => STATUSES.find(([v]) => v === s)?.[1] ?? s;
 
@@ -40,12 +41,12 @@ export const taskQuery = (team: string, uid: string) =>
 
 /** Where a task stands, by shape and word. */
 export function taskMark(t: Task): { mark: MarkKind; word: string } {
-  if (t.status === "closed") return { mark: "done", word: "Closed" };
-  if (t.status === "in_progress") return { mark: "running", word: "In progress" };
-  if (t.status === "blocked") return { mark: "stopped", word: "Blocked" };
+  if (t.status === "closed") return { mark: "done", word: tr`Closed` };
+  if (t.status === "in_progress") return { mark: "running", word: tr`In progress` };
+  if (t.status === "blocked") return { mark: "stopped", word: tr`Blocked` };
   return t.blocked_by.length > 0
-    ? { mark: "stopped", word: `Waits for ${t.blocked_by.join(", ")}` }
-    : { mark: "idle", word: "Ready" };
+    ? { mark: "stopped", word: tr`Waits for ${t.blocked_by.join(", ")}` }
+    : { mark: "idle", word: tr`Ready` };
 }
 
 export interface Filter {

@@ -1,4 +1,5 @@
-import { bytes, count, plural } from "@/format/text";
+import { plural, t } from "@lingui/core/macro";
+import { bytes, count } from "@/format/text";
 import { confirm } from "@/state/confirm";
 import { look, setLook } from "@/state/look";
 import { toast } from "@/state/toasts";
@@ -15,19 +16,22 @@ export async function pasteInto(link: TerminalLink, text: string, bracketed: boo
   if (plan.tooLarge) {
     toast({
       kind: "bad",
-      title: "Too much to paste",
+      title: t`Too much to paste`,
       text: `${bytes(plan.bytes.length)}. The limit for a paste is ${bytes(PASTE_MAX)}. Put the text in a file in the workspace instead.`,
     });
     return;
   }
   if (plan.ask) {
     const yes = await confirm({
-      title: plan.ask === "lines" ? `Paste ${plural(plan.lines, "line")}?` : "Paste control characters?",
+      title:
+        plan.ask === "lines"
+          ? t`Paste ${plural(plan.lines, { one: "# line", other: "# lines" })}?`
+          : t`Paste control characters?`,
       body:
         plan.ask === "lines"
-          ? "The program treats each line as if you pressed Enter after it."
+          ? t`The program treats each line as if you pressed Enter after it.`
           : "The text contains characters that act like keys, such as Ctrl+C.",
-      action: "Paste",
+      action: t`Paste`,
     });
     done();
     if (!yes) return;
@@ -35,7 +39,7 @@ export async function pasteInto(link: TerminalLink, text: string, bracketed: boo
   for (const piece of pieces(plan.bytes)) {
     while (link.buffered > BUFFERED) await new Promise((r) => setTimeout(r, 20));
     if (!link.send(input(piece))) {
-      toast({ kind: "bad", title: "The paste was cut off", text: "The connection was lost during the paste." });
+      toast({ kind: "bad", title: t`The paste was cut off`, text: t`The connection was lost during the paste.` });
       return;
     }
   }
@@ -48,9 +52,9 @@ export function copyFromProgram(text: string, focused: boolean): void {
     ?.writeText(text)
     .then(() =>
       toast({
-        title: `The program copied ${count(text.length)} characters`,
+        title: t`The program copied ${count(text.length)} characters`,
         lasts: 6000,
-        actions: [{ label: "Never allow this", run: () => setLook({ clipboard: "block" }) }],
+        actions: [{ label: t`Never allow this`, run: () => setLook({ clipboard: "block" }) }],
       }),
     )
     .catch(() => {});

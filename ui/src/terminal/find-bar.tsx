@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { count } from "@/format/text";
@@ -37,8 +39,8 @@ export function FindBar({ handle, onClose }: { handle: TerminalHandle; onClose: 
       <input
         // biome-ignore lint/a11y/noAutofocus: opened by a key to type into
         autoFocus
-        aria-label="Find in the terminal"
-        placeholder="Find"
+        aria-label={t`Find in the terminal`}
+        placeholder={t`Find`}
         value={text}
         spellCheck={false}
         onChange={(e) => setText(e.target.value)}
@@ -52,26 +54,26 @@ export function FindBar({ handle, onClose }: { handle: TerminalHandle; onClose: 
       />
       <span role="status" className="px-1 text-meta whitespace-nowrap text-fg3 tabular-nums">
         {text &&
-          (found.count > 0 ? `${found.index >= 0 ? count(found.index + 1) : "?"} of ${count(found.count)}` : "None")}
+          (found.count > 0 ? t`${found.index >= 0 ? count(found.index + 1) : "?"} of ${count(found.count)}` : t`None`)}
       </span>
-      <IconButton label="Match case" aria-pressed={caseSensitive} onClick={() => setCase((v) => !v)}>
+      <IconButton label={t`Match case`} aria-pressed={caseSensitive} onClick={() => setCase((v) => !v)}>
         <span aria-hidden className="text-micro">
-          Aa
+          <Trans>Aa</Trans>
         </span>
       </IconButton>
-      <IconButton label="Regular expression" aria-pressed={regex} onClick={() => setRegex((v) => !v)}>
+      <IconButton label={t`Regular expression`} aria-pressed={regex} onClick={() => setRegex((v) => !v)}>
         <span aria-hidden className="font-mono text-micro">
           .*
         </span>
       </IconButton>
-      <IconButton label="Previous" onClick={() => step(true)}>
+      <IconButton label={t`Previous`} onClick={() => step(true)}>
         <Icon name="up" size={14} />
       </IconButton>
-      <IconButton label="Next" onClick={() => step(false)}>
+      <IconButton label={t`Next`} onClick={() => step(false)}>
         <Icon name="down" size={14} />
       </IconButton>
       <IconButton
-        label="Search the output of all sessions in the workspace"
+        label={t`Search the output of all sessions in the workspace`}
         onClick={() =>
           void navigate({
             search: (s) => ({ ...s, tab: "history", session: undefined, at: undefined, q: text.trim() || undefined }),
@@ -80,7 +82,7 @@ export function FindBar({ handle, onClose }: { handle: TerminalHandle; onClose: 
       >
         <Icon name="search" size={14} />
       </IconButton>
-      <IconButton label="Close" onClick={onClose}>
+      <IconButton label={t`Close`} onClick={onClose}>
         <Icon name="close" size={14} />
       </IconButton>
     </search>

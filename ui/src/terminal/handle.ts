@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { UnicodeGraphemesAddon } from "@xterm/addon-unicode-graphemes";
 import { WebLinksAddon } from "@xterm/addon-web-links";
 import { type IBufferRange, Terminal } from "@xterm/xterm";
@@ -427,7 +428,7 @@ export class TerminalHandle {
 
   private onError(json: unknown): void {
     const e = (json ?? {}) as { code?: unknown; message?: unknown };
-    this.set({ error: typeof e.message === "string" ? e.message : "The terminal reported an error." });
+    this.set({ error: typeof e.message === "string" ? e.message : t`The terminal reported an error.` });
   }
 
   /** The size everybody shares, from the server. */

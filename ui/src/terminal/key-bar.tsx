@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useState } from "react";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
@@ -5,14 +7,14 @@ import { toast } from "@/state/toasts";
 import type { TerminalHandle } from "./handle";
 
 const KEYS: [label: string, name: string, bytes: string][] = [
-  ["Esc", "Escape", "\x1b"],
-  ["Tab", "Tab", "\t"],
-  ["⇧Tab", "Shift Tab", "\x1b[Z"],
-  ["↑", "Up", "\x1b[A"],
-  ["↓", "Down", "\x1b[B"],
-  ["←", "Left", "\x1b[D"],
-  ["→", "Right", "\x1b[C"],
-  ["^C", "Control C", "\x03"],
+  ["Esc", t`Escape`, "\x1b"],
+  [t`Tab`, t`Tab`, "\t"],
+  ["⇧Tab", t`Shift Tab`, "\x1b[Z"],
+  ["↑", t`Up`, "\x1b[A"],
+  ["↓", t`Down`, "\x1b[B"],
+  ["←", t`Left`, "\x1b[D"],
+  ["→", t`Right`, "\x1b[C"],
+  ["^C", t`Control C`, "\x03"],
 ];
 
 const KEY =
@@ -44,8 +46,8 @@ export function KeyBar({
     } catch {
       toast({
         kind: "bad",
-        title: "The browser blocked the clipboard",
-        text: "Long-press the text field and paste there.",
+        title: t`The browser blocked the clipboard`,
+        text: t`Long-press the text field and paste there.`,
       });
     }
   };
@@ -60,8 +62,8 @@ export function KeyBar({
           }}
         >
           <input
-            aria-label="Command"
-            placeholder="Command"
+            aria-label={t`Command`}
+            placeholder={t`Command`}
             value={text}
             autoCapitalize="none"
             enterKeyHint="send"
@@ -69,11 +71,11 @@ export function KeyBar({
             className="h-11 min-w-0 flex-1 rounded-md border border-control bg-bg1 px-3 text-touch"
           />
           <button type="submit" disabled={!text} className={cx(KEY, "bg-fill text-white disabled:opacity-55")}>
-            Send
+            <Trans>Send</Trans>
           </button>
         </form>
       )}
-      <div role="toolbar" aria-label="Keys" className="flex gap-1.5 overflow-x-auto p-2">
+      <div role="toolbar" aria-label={t`Keys`} className="flex gap-1.5 overflow-x-auto p-2">
         {KEYS.slice(0, 3).map(([label, name, bytes]) => (
           <button
             key={label}
@@ -112,7 +114,7 @@ export function KeyBar({
         ))}
         <button
           type="button"
-          aria-label="Paste"
+          aria-label={t`Paste`}
           onPointerDown={keep}
           onClick={() => void paste()}
           className={cx(KEY, "grid place-items-center")}
@@ -120,7 +122,7 @@ export function KeyBar({
           <Icon name="paste" />
         </button>
         <button type="button" onPointerDown={keep} onClick={() => handle.scrollToEnd()} className={KEY}>
-          End
+          <Trans>End</Trans>
         </button>
       </div>
     </div>

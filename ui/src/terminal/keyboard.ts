@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 /** The keyboard of a terminal in one person's hands. */
 export interface Keyboard {
   userId: string;
@@ -22,12 +23,12 @@ export function parseKeyboard(json: unknown): Keyboard | undefined {
   const asking = Array.isArray(o.asking) ? o.asking : [];
   return {
     userId: o.user_id,
-    name: string(o.name) || "Somebody",
+    name: string(o.name) || t`Somebody`,
     since: typeof o.since === "number" ? o.since : 0,
     mine: o.mine === true,
     asking: asking.map(object).flatMap((a) => {
       const userId = string(a.user_id);
-      return userId ? [{ userId, name: string(a.name) || "Somebody" }] : [];
+      return userId ? [{ userId, name: string(a.name) || t`Somebody` }] : [];
     }),
   };
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useLayoutEffect, useMemo, useRef } from "react";
@@ -36,20 +38,22 @@ export default function OlderOutput({ sessionId, onClose }: { sessionId: string;
       open
       onClose={onClose}
       wide
-      title="Older output"
-      about="Lines that scrolled off the screen, oldest first. The current screen is in the terminal."
+      title={t`Older output`}
+      about={t`Lines that scrolled off the screen, oldest first. The current screen is in the terminal.`}
     >
       {pages.isPending ? (
-        <Skeleton label="Loading the output" />
+        <Skeleton label={t`Loading the output`} />
       ) : pages.isError && lines.length === 0 ? (
         <Failure
           className="m-4"
-          what="The output could not be loaded."
+          what={t`The output could not be loaded.`}
           error={pages.error}
           retry={() => void pages.refetch()}
         />
       ) : lines.length === 0 && !pages.hasNextPage ? (
-        <p className="px-5 pt-2 pb-6 text-fg2">No output has scrolled off the screen yet.</p>
+        <p className="px-5 pt-2 pb-6 text-fg2">
+          <Trans>No output has scrolled off the screen yet.</Trans>
+        </p>
       ) : (
         <Lines
           lines={lines}
@@ -99,17 +103,19 @@ function Lines({ lines, more, busy, failed, older }: LinesProps) {
   return (
     <>
       <p role="status" className="px-5 pt-1 text-meta text-fg3">
-        {count(lines.length)} lines{more ? ", more above" : ": everything since the beginning"}
-        {busy && ", loading"}
+        <Trans>
+          {count(lines.length)} lines{more ? t`, more above` : t`: everything since the beginning`}
+        </Trans>
+        {busy && t`, loading`}
         {failed && (
           <Button className="ml-2" onClick={older}>
-            Try again
+            <Trans>Try again</Trans>
           </Button>
         )}
       </p>
       <section
         ref={box}
-        aria-label="Older output"
+        aria-label={t`Older output`}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
         data-first

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { api, data } from "@/api/client";
 import { visible } from "@/format/text";
 import { openPreview } from "@/sandboxes/preview";
@@ -10,7 +11,7 @@ import { judgeLink, type LinkVerdict } from "./untrusted";
 export function openLink(target: string, shown: string, workspaceId = ""): void {
   const verdict = judgeLink(target, shown);
   if (verdict.open === "no") {
-    toast({ kind: "bad", title: "The link was not opened", text: "Only web and email links can be opened." });
+    toast({ kind: "bad", title: t`The link was not opened`, text: t`Only web and email links can be opened.` });
     return;
   }
   if (verdict.open === "yes") {
@@ -34,29 +35,31 @@ async function offerPreview(workspaceId: string, url: string): Promise<boolean> 
   );
   if (!ports?.enabled || !ports.items.some((p) => p.port === port)) return false;
   const yes = await confirm({
-    title: `Open port ${port} of the workspace?`,
-    body: "The preview shows the program listening there, at its own address.",
-    action: "Open preview",
+    title: t`Open port ${port} of the workspace?`,
+    body: t`The preview shows the program listening there, at its own address.`,
+    action: t`Open preview`,
   });
   if (yes)
-    await openPreview(() => openPort(workspaceId, port)).catch((e) => toastError("The preview could not be opened", e));
+    await openPreview(() => openPort(workspaceId, port)).catch((e) =>
+      toastError(t`The preview could not be opened`, e),
+    );
   return true;
 }
 
 function ask(verdict: Extract<LinkVerdict, { open: "ask" }>): void {
   void confirm({
-    title: verdict.why === "local" ? "Open a local address?" : "Open this link?",
+    title: verdict.why === "local" ? t`Open a local address?` : t`Open this link?`,
     body: (
       <>
         <p>
           {verdict.why === "local"
-            ? "It points to the computer your browser runs on, which may not be the one the workspace runs on."
-            : "The link text differs from its target. The link leads to:"}
+            ? t`It points to the computer your browser runs on, which may not be the one the workspace runs on.`
+            : t`The link text differs from its target. The link leads to:`}
         </p>
         <p className="mt-2 rounded-sm bg-bg2 px-2 py-1 font-mono text-code break-all text-fg">{visible(verdict.url)}</p>
       </>
     ),
-    action: "Open",
+    action: t`Open`,
   }).then((yes) => {
     if (yes) window.open(verdict.url, "_blank", "noopener,noreferrer");
   });

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { Suspense, useEffect, useState } from "react";
@@ -27,7 +28,7 @@ export function WatchScreen() {
     gcTime: 0,
     refetchOnWindowFocus: false,
   });
-  useTitle(opened.data ? `Watching ${opened.data.workspace.name}` : "Watch a session");
+  useTitle(opened.data ? t`Watching ${opened.data.workspace.name}` : t`Watch a session`);
 
   // The secret leaves the address at once: it stays in no tab, no history and no bookmark. A reload goes on with the cookie.
   useEffect(() => {
@@ -50,24 +51,28 @@ export function WatchScreen() {
   return (
     <>
       {opened.data && !opened.isError ? (
-        <Suspense fallback={<Skeleton label="Opening the session" />}>
+        <Suspense fallback={<Skeleton label={t`Opening the session`} />}>
           <Watched key={opened.data.link_id} watched={opened.data} onEnded={opened.refetch} />
         </Suspense>
       ) : over || (!token && !link) ? (
-        <PlainPage title={over ? "This link has expired" : "Invalid link"}>
+        <PlainPage title={over ? t`This link has expired` : t`Invalid link`}>
           <p className="text-fg2">
             {over
-              ? "The link expired or was revoked, or the session was deleted. Ask the sender for a new link."
-              : "Open the complete address you were sent, including the part after the #."}
+              ? t`The link expired or was revoked, or the session was deleted. Ask the sender for a new link.`
+              : t`Open the complete address you were sent, including the part after the #.`}
           </p>
         </PlainPage>
       ) : opened.isError ? (
-        <PlainPage title="Watch a session">
-          <Failure what="The session could not be opened." error={opened.error} retry={() => void opened.refetch()} />
+        <PlainPage title={t`Watch a session`}>
+          <Failure
+            what={t`The session could not be opened.`}
+            error={opened.error}
+            retry={() => void opened.refetch()}
+          />
         </PlainPage>
       ) : (
         <main className="p-6">
-          <Skeleton label="Opening the session" />
+          <Skeleton label={t`Opening the session`} />
         </main>
       )}
       <Confirmer />

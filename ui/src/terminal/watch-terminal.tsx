@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useEffect, useRef, useState } from "react";
 import type { Schemas } from "@/api/client";
 import { useNow } from "@/format/now";
@@ -49,7 +51,7 @@ function View({ watched: w, onEnded, handle }: Props & { handle: TerminalHandle 
           {w.session.agent_name} · {w.team}
         </span>
         <span className="ml-auto text-meta text-fg3" title={exact(w.expires_at)}>
-          View only. {left > 0 ? `The link ends in ${duration(left)}.` : "The link ends now."}
+          <Trans>View only. {left > 0 ? t`The link ends in ${duration(left)}.` : t`The link ends now.`}</Trans>
         </span>
       </header>
       <div className="term-frame relative bg-(--term-bg) min-h-0 min-w-0 flex-1">
@@ -61,17 +63,17 @@ function View({ watched: w, onEnded, handle }: Props & { handle: TerminalHandle 
         {view.scrolledUp && (
           <Button className="absolute right-5 bottom-3 bg-bg1 shadow-float" onClick={() => handle.scrollToEnd()}>
             <Icon name="down" size={14} />
-            Jump to latest
+            <Trans>Jump to latest</Trans>
           </Button>
         )}
       </div>
       <p role="status" className="border-t border-hairline bg-bg1 px-4 py-1 text-meta text-fg3 empty:hidden">
         {view.exit || phase === "ended"
-          ? "The session has ended."
+          ? t`The session has ended.`
           : phase === "waiting"
-            ? "The connection was lost. Trying again…"
+            ? t`The connection was lost. Trying again…`
             : phase === "denied" || phase === "gone"
-              ? "The connection was closed. Reload the page to try again."
+              ? t`The connection was closed. Reload the page to try again.`
               : ""}
       </p>
     </main>

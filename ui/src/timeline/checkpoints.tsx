@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
@@ -19,10 +21,10 @@ const Restore = lazy(() => import("./restore"));
 type Checkpoint = Schemas["Checkpoint"];
 
 const REASONS: Record<Checkpoint["reason"], string> = {
-  manual: "Checkpoint",
-  prompt: "Prompt",
-  timeout: "Before the sandbox ended",
-  token_limit: "Before the conversation was compacted",
+  manual: t`Checkpoint`,
+  prompt: t`Prompt`,
+  timeout: t`Before the sandbox ended`,
+  token_limit: t`Before the conversation was compacted`,
 };
 
 /** The states of a workspace that people, agents and Parawork marked. */
@@ -41,16 +43,20 @@ export default function Checkpoints({ workspace: w }: { workspace: Workspace }) 
   });
   const items = list.data?.pages.flatMap((p) => p.items) ?? [];
   return (
-    <section aria-label="Checkpoints" className="mb-4">
+    <section aria-label={t`Checkpoints`} className="mb-4">
       <div className="mb-2 flex flex-wrap items-center gap-3">
-        <Button onClick={() => setAdding(true)}>Create checkpoint…</Button>
+        <Button onClick={() => setAdding(true)}>
+          <Trans>Create checkpoint…</Trans>
+        </Button>
       </div>
-      {list.isPending && <Skeleton rows={3} label="Loading the checkpoints" />}
+      {list.isPending && <Skeleton rows={3} label={t`Loading the checkpoints`} />}
       {list.isError && (
-        <Failure what="The checkpoints could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The checkpoints could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       )}
       {list.data && items.length === 0 && (
-        <p className="text-fg3">No checkpoints yet. Each prompt to an agent adds one.</p>
+        <p className="text-fg3">
+          <Trans>No checkpoints yet. Each prompt to an agent adds one.</Trans>
+        </p>
       )}
       <ol className="divide-y divide-hairline border-y border-hairline">
         {items.map((c) => (
@@ -58,8 +64,8 @@ export default function Checkpoints({ workspace: w }: { workspace: Workspace }) 
         ))}
       </ol>
       {list.hasNextPage && (
-        <Button className="mt-2" busy={list.isFetchingNextPage && "Loading"} onClick={() => void list.fetchNextPage()}>
-          Show older
+        <Button className="mt-2" busy={list.isFetchingNextPage && t`Loading`} onClick={() => void list.fetchNextPage()}>
+          <Trans>Show older</Trans>
         </Button>
       )}
       {adding && <Create workspace={w} onClose={() => setAdding(false)} />}
@@ -80,7 +86,7 @@ function CheckpointRow({ workspace: w, checkpoint: c }: { workspace: Workspace; 
   const remove = useMutation({
     mutationFn: () => data(api.DELETE("/checkpoints/{id}", { params: { path: { id: c.id } } })),
     onSuccess: () => client.invalidateQueries({ queryKey: keys.checkpoints(w.id) }),
-    onError: (error) => toastError("The checkpoint was not deleted", error),
+    onError: (error) => toastError(t`The checkpoint was not deleted`, error),
   });
   const compare = () =>
     void navigate({
@@ -88,9 +94,9 @@ function CheckpointRow({ workspace: w, checkpoint: c }: { workspace: Workspace; 
     });
   const askRemove = async () => {
     const yes = await confirm({
-      title: "Delete this checkpoint?",
-      body: `“${name}” of ${exact(c.at)} is removed. The files of the workspace do not change.`,
-      action: "Delete",
+      title: t`Delete this checkpoint?`,
+      body: t`“${name}” of ${exact(c.at)} is removed. The files of the workspace do not change.`,
+      action: t`Delete`,
       danger: true,
     });
     if (yes) remove.mutate();
@@ -107,20 +113,28 @@ function CheckpointRow({ workspace: w, checkpoint: c }: { workspace: Workspace; 
           {c.created_by ? `${c.created_by.name} · ` : ""}
           <time dateTime={new Date(c.at).toISOString()}>{exact(c.at)}</time>
         </span>
-        {c.next_step && <p className="text-meta text-fg2">Next: {c.next_step}</p>}
+        {c.next_step && (
+          <p className="text-meta text-fg2">
+            <Trans>Next: {c.next_step}</Trans>
+          </p>
+        )}
       </span>
       <Menu
         trigger={
-          <IconButton label={`Actions for ${name}`} className="-my-1 shrink-0 pointer-coarse:-my-3">
+          <IconButton label={t`Actions for ${name}`} className="-my-1 shrink-0 pointer-coarse:-my-3">
             <Icon name="more" />
           </IconButton>
         }
       >
-        <MenuItem onSelect={compare}>Compare with now</MenuItem>
-        <MenuItem onSelect={() => setRestoring(true)}>Restore…</MenuItem>
+        <MenuItem onSelect={compare}>
+          <Trans>Compare with now</Trans>
+        </MenuItem>
+        <MenuItem onSelect={() => setRestoring(true)}>
+          <Trans>Restore…</Trans>
+        </MenuItem>
         <MenuLine />
         <MenuItem danger onSelect={() => void askRemove()}>
-          Delete…
+          <Trans>Delete…</Trans>
         </MenuItem>
       </Menu>
       <Suspense>
@@ -142,13 +156,13 @@ function Create({ workspace: w, onClose }: { workspace: Workspace; onClose: () =
         api.POST("/workspaces/{id}/checkpoints", { params: { path: { id: w.id } }, body: { note, next_step: next } }),
       ),
     onSuccess: () => {
-      toast({ kind: "good", title: "Checkpoint created" });
+      toast({ kind: "good", title: t`Checkpoint created` });
       void client.invalidateQueries({ queryKey: keys.checkpoints(w.id) });
       onClose();
     },
   });
   return (
-    <Dialog open onClose={onClose} title="Create a checkpoint">
+    <Dialog open onClose={onClose} title={t`Create a checkpoint`}>
       <form
         className="flex flex-col gap-3 p-4 md:p-5"
         onSubmit={(e) => {
@@ -156,12 +170,12 @@ function Create({ workspace: w, onClose }: { workspace: Workspace; onClose: () =
           save.mutate();
         }}
       >
-        <TextField label="Note" value={note} maxLength={500} onChange={(e) => setNote(e.target.value)} />
-        <TextArea label="What to do next" value={next} maxLength={4000} onChange={(e) => setNext(e.target.value)} />
+        <TextField label={t`Note`} value={note} maxLength={500} onChange={(e) => setNote(e.target.value)} />
+        <TextArea label={t`What to do next`} value={next} maxLength={4000} onChange={(e) => setNext(e.target.value)} />
         <FormError error={save.error} />
         <div className="flex justify-end">
-          <Button type="submit" look="primary" busy={save.isPending && "Creating"}>
-            Create
+          <Button type="submit" look="primary" busy={save.isPending && t`Creating`}>
+            <Trans>Create</Trans>
           </Button>
         </div>
       </form>

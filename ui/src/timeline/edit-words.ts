@@ -1,6 +1,6 @@
+import { plural, t } from "@lingui/core/macro";
 import type { Schemas } from "@/api/client";
 import { ApiError } from "@/api/problem";
-import { plural } from "@/format/text";
 
 export type Edit = Schemas["Edit"];
 
@@ -9,15 +9,16 @@ const OPERATIONS: Record<string, string> = {
   restore: "restore",
   discard: "discard",
   update: "update",
-  take: "taken over",
+  take: t`taken over`,
   undo: "undo",
 };
 
 /** Who made an edit and with what, as far as it is known. */
 export function madeBy(e: Pick<Edit, "by" | "agent" | "tool" | "operation" | "calls" | "evidence">): string {
-  const who = e.by?.name || e.agent || "Unknown";
+  const who = e.by?.name || e.agent || t`Unknown`;
   const how = e.operation ? (OPERATIONS[e.operation] ?? e.operation) : e.tool;
-  const doubt = !how && e.calls.length > 1 ? `one of ${plural(e.calls.length, "call")}` : "";
+  const doubt =
+    !how && e.calls.length > 1 ? t`one of ${plural(e.calls.length, { one: "# call", other: "# calls" })}` : "";
   return [who, how || doubt].filter(Boolean).join(" · ");
 }
 

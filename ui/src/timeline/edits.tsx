@@ -1,9 +1,11 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { keys } from "@/api/queries";
-import { plural, visible } from "@/format/text";
+import { visible } from "@/format/text";
 import { clock, exact } from "@/format/time";
 import { DiffBlock } from "@/highlight/code";
 import { Button } from "@/kit/button";
@@ -31,13 +33,15 @@ export default function Edits({ workspace }: { workspace: string }) {
   const items = list.data?.pages.flatMap((p) => p.items) ?? [];
   const leftOut = list.data?.pages[0]?.left_out ?? 0;
   return (
-    <section aria-label="Edits" className="mb-4">
-      {list.isPending && <Skeleton rows={3} label="Loading the edits" />}
+    <section aria-label={t`Edits`} className="mb-4">
+      {list.isPending && <Skeleton rows={3} label={t`Loading the edits`} />}
       {list.isError && !list.data && (
-        <Failure what="The edits could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The edits could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       )}
       {list.data && items.length === 0 && (
-        <p className="text-fg3">No edits yet. A change of a file appears here some seconds after it was made.</p>
+        <p className="text-fg3">
+          <Trans>No edits yet. A change of a file appears here some seconds after it was made.</Trans>
+        </p>
       )}
       {items.length > 0 && (
         <ol className="divide-y divide-hairline border-y border-hairline">
@@ -48,12 +52,14 @@ export default function Edits({ workspace }: { workspace: string }) {
       )}
       {leftOut > 0 && (
         <p className="mt-2 text-meta text-fg3">
-          {plural(leftOut, "change")} not listed: too many files changed at once.
+          <Trans>
+            {plural(leftOut, { one: "# change", other: "# changes" })} not listed: too many files changed at once.
+          </Trans>
         </p>
       )}
       {list.hasNextPage && (
-        <Button className="mt-2" busy={list.isFetchingNextPage && "Loading"} onClick={() => void list.fetchNextPage()}>
-          Show older
+        <Button className="mt-2" busy={list.isFetchingNextPage && t`Loading`} onClick={() => void list.fetchNextPage()}>
+          <Trans>Show older</Trans>
         </Button>
       )}
     </section>
@@ -80,11 +86,15 @@ function Row({ edit: e }: { edit: Edit }) {
             {visible(e.path)}
           </span>
           <span className="min-w-0 flex-1 truncate text-fg3">{visible(madeBy(e))}</span>
-          {undone && <span className="text-meta">Undone</span>}
+          {undone && (
+            <span className="text-meta">
+              <Trans>Undone</Trans>
+            </span>
+          )}
           {e.verified && (
             <Mark
               kind={e.verified === "passed" ? "done" : "failed"}
-              word={e.verified === "passed" ? "Checks passed" : "Checks failed"}
+              word={e.verified === "passed" ? t`Checks passed` : t`Checks failed`}
               className="text-meta"
             />
           )}
@@ -105,9 +115,9 @@ function Details({ edit: e }: { edit: Edit }) {
     queryFn: () =>
       data(api.GET("/workspaces/{id}/edits/{edit}", { params: { path: { id: e.workspace_id, edit: e.id } } })),
   });
-  if (found.isPending) return <Skeleton rows={3} label="Loading the diff" />;
+  if (found.isPending) return <Skeleton rows={3} label={t`Loading the diff`} />;
   if (found.isError)
-    return <Failure what="The diff could not be loaded." error={found.error} retry={() => void found.refetch()} />;
+    return <Failure what={t`The diff could not be loaded.`} error={found.error} retry={() => void found.refetch()} />;
   const d = found.data;
   return (
     <div className="flex flex-col gap-2 pb-3">
@@ -115,7 +125,9 @@ function Details({ edit: e }: { edit: Edit }) {
       {!d.diff && <p className="text-meta text-fg3">{withoutDiff(d)}</p>}
       {e.undone_at !== null ? (
         <p className="text-meta text-fg3">
-          Undone{e.undone_by?.name && ` by ${e.undone_by.name}`}, {exact(e.undone_at)}
+          <Trans>
+            Undone{e.undone_by?.name && t` by ${e.undone_by.name}`}, {exact(e.undone_at)}
+          </Trans>
         </p>
       ) : (
         !d.expired && <Undo edit={e} />
@@ -125,8 +137,8 @@ function Details({ edit: e }: { edit: Edit }) {
 }
 
 function withoutDiff(d: Schemas["EditDetails"]): string {
-  if (d.expired) return "The contents have expired with their snapshots, so this edit can no longer be undone.";
-  return d.edit.binary ? "A binary file." : "No line changed.";
+  if (d.expired) return t`The contents have expired with their snapshots, so this edit can no longer be undone.`;
+  return d.edit.binary ? t`A binary file.` : t`No line changed.`;
 }
 
 /** The button that undoes an edit, and the places that contradict it. */
@@ -140,11 +152,11 @@ function Undo({ edit: e }: { edit: Edit }) {
     mutationFn: async () => {
       const tried = await send({ dry_run: true });
       const yes = await confirm({
-        title: "Undo this edit?",
+        title: t`Undo this edit?`,
         body: tried.merged
-          ? `Later changes of ${visible(e.path)} stay. A snapshot of all files is taken first.`
-          : `${visible(e.path)} becomes what it was before. A snapshot of all files is taken first.`,
-        action: "Undo",
+          ? t`Later changes of ${visible(e.path)} stay. A snapshot of all files is taken first.`
+          : t`${visible(e.path)} becomes what it was before. A snapshot of all files is taken first.`,
+        action: t`Undo`,
       });
       if (!yes) return undefined;
       try {
@@ -152,9 +164,9 @@ function Undo({ edit: e }: { edit: Edit }) {
       } catch (error) {
         if (!(error instanceof ApiError) || error.code !== "agent_working") throw error;
         const anyway = await confirm({
-          title: "Undo while an agent works?",
-          body: "The agent would not notice that the file changed.",
-          action: "Undo anyway",
+          title: t`Undo while an agent works?`,
+          body: t`The agent would not notice that the file changed.`,
+          action: t`Undo anyway`,
           danger: true,
         });
         return anyway ? send({ even_while_working: true }) : undefined;
@@ -162,7 +174,7 @@ function Undo({ edit: e }: { edit: Edit }) {
     },
     onSuccess: (done) => {
       if (!done) return;
-      toast({ kind: "good", title: done.changed ? "Edit undone" : "The file already was as before the edit" });
+      toast({ kind: "good", title: done.changed ? t`Edit undone` : t`The file already was as before the edit` });
       void client.invalidateQueries({ queryKey: keys.edits(e.workspace_id) });
     },
   });
@@ -172,15 +184,21 @@ function Undo({ edit: e }: { edit: Edit }) {
       {conflict ? (
         <div role="alert" className="flex flex-col gap-3 rounded-md border border-failed p-3">
           <p>
-            This edit cannot be undone: later changes contradict it
-            {conflict.total > 0 && ` in ${plural(conflict.total, "place")}`}. Nothing was changed.
+            <Trans>
+              This edit cannot be undone: later changes contradict it
+              {conflict.total > 0 && t` in ${plural(conflict.total, { one: "# place", other: "# places" })}`}. Nothing
+              was changed.
+            </Trans>
           </p>
           {conflict.places.map((c) => (
             <ConflictPlace key={c.line} conflict={c} />
           ))}
           {conflict.total > conflict.places.length && (
             <p className="text-meta text-fg3">
-              {plural(conflict.total - conflict.places.length, "more place")} not shown.
+              <Trans>
+                {plural(conflict.total - conflict.places.length, { one: "# more place", other: "# more places" })} not
+                shown.
+              </Trans>
             </p>
           )}
         </div>
@@ -188,8 +206,8 @@ function Undo({ edit: e }: { edit: Edit }) {
         <FormError error={undo.error} />
       )}
       <div>
-        <Button busy={undo.isPending && "Undoing"} onClick={() => undo.mutate()}>
-          Undo this edit…
+        <Button busy={undo.isPending && t`Undoing`} onClick={() => undo.mutate()}>
+          <Trans>Undo this edit…</Trans>
         </Button>
       </div>
     </>

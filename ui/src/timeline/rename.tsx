@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
@@ -25,7 +27,7 @@ export default function Rename({ workspace: w, snapshot: s, onClose }: Props) {
     },
   });
   return (
-    <Dialog open onClose={onClose} title="Name the snapshot">
+    <Dialog open onClose={onClose} title={t`Name the snapshot`}>
       <form
         className="flex flex-col gap-3 p-4 md:p-5"
         onSubmit={(e) => {
@@ -33,11 +35,11 @@ export default function Rename({ workspace: w, snapshot: s, onClose }: Props) {
           save.mutate();
         }}
       >
-        <TextField label="Name" value={title} maxLength={200} onChange={(e) => setTitle(e.target.value)} />
+        <TextField label={t`Name`} value={title} maxLength={200} onChange={(e) => setTitle(e.target.value)} />
         <FormError error={save.error} />
         <div className="flex justify-end">
-          <Button type="submit" look="primary" busy={save.isPending && "Saving"}>
-            Save
+          <Button type="submit" look="primary" busy={save.isPending && t`Saving`}>
+            <Trans>Save</Trans>
           </Button>
         </div>
       </form>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -57,27 +59,27 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
       void client.invalidateQueries({ queryKey: keys.timeline(w.id) });
       onClose();
       if (into === "new") {
-        toast({ kind: "good", title: `${r.workspace.key} has the files of this snapshot` });
+        toast({ kind: "good", title: t`${r.workspace.key} has the files of this snapshot` });
         void navigate({ params: (p) => ({ ...p, key: r.workspace.key }), search: {} });
         return;
       }
       const n = r.changed.length + r.ignored.length;
       const alone = [
         r.conflicts.length > 0 &&
-          `These files were being written and were not restored: ${r.conflicts.map(visible).join(", ")}`,
+          t`These files were being written and were not restored: ${r.conflicts.map(visible).join(", ")}`,
         r.ignored_left.length > 0 &&
-          `These ignored files have changed since and were not restored: ${r.ignored_left.map(visible).join(", ")}`,
+          t`These ignored files have changed since and were not restored: ${r.ignored_left.map(visible).join(", ")}`,
       ].filter(Boolean);
       toast({
         kind: alone.length > 0 ? "note" : "good",
-        title: n === 1 ? "1 file restored" : `${n} files restored`,
-        text: alone.length > 0 ? alone.join(". ") : "The previous files are in the timeline.",
+        title: n === 1 ? t`1 file restored` : t`${n} files restored`,
+        text: alone.length > 0 ? alone.join(". ") : t`The previous files are in the timeline.`,
       });
     },
   });
   const working = run.error && (run.error as { code?: string }).code === "agent_working";
   return (
-    <Dialog open onClose={onClose} title="Restore" about={name}>
+    <Dialog open onClose={onClose} title={t`Restore`} about={name}>
       <form
         className="flex min-h-0 flex-col gap-3 overflow-y-auto p-4 md:p-5"
         onSubmit={(e) => {
@@ -86,22 +88,34 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
         }}
       >
         <fieldset className="flex flex-col gap-1">
-          <legend className="sr-only">Destination</legend>
+          <legend className="sr-only">
+            <Trans>Destination</Trans>
+          </legend>
           <label className="flex min-h-9 items-center gap-2">
             <input type="radio" name="into" checked={into === "same"} onChange={() => setInto("same")} />
-            This workspace. Its current files are saved first
+            <Trans>This workspace. Its current files are saved first</Trans>
           </label>
           <label className="flex min-h-9 items-center gap-2">
-            <input type="radio" name="into" checked={into === "new"} onChange={() => setInto("new")} />A new workspace
-            with its own branch
+            <input type="radio" name="into" checked={into === "new"} onChange={() => setInto("new")} />
+            <Trans>A new workspace with its own branch</Trans>
           </label>
         </fieldset>
-        {into === "same" && plan.isPending && <Busy>Checking what would change…</Busy>}
+        {into === "same" && plan.isPending && (
+          <Busy>
+            <Trans>Checking what would change…</Trans>
+          </Busy>
+        )}
         {into === "same" && <FormError error={plan.error} />}
-        {into === "same" && plan.data && changed.length === 0 && <p>The files already match the snapshot.</p>}
+        {into === "same" && plan.data && changed.length === 0 && (
+          <p>
+            <Trans>The files already match the snapshot.</Trans>
+          </p>
+        )}
         {into === "same" && changed.length > 0 && (
           <fieldset className="max-h-64 overflow-y-auto border border-hairline p-2">
-            <legend className="text-meta text-fg3">Files that change</legend>
+            <legend className="text-meta text-fg3">
+              <Trans>Files that change</Trans>
+            </legend>
             {changed.slice(0, SHOWN).map((p) => (
               <label key={p} className="flex min-h-8 items-center gap-2 break-all font-mono text-code">
                 <input
@@ -117,19 +131,23 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
                 {visible(p)}
               </label>
             ))}
-            {changed.length > SHOWN && <p className="text-fg3">and {changed.length - SHOWN} more</p>}
+            {changed.length > SHOWN && (
+              <p className="text-fg3">
+                <Trans>and {changed.length - SHOWN} more</Trans>
+              </p>
+            )}
           </fieldset>
         )}
         {s.ignored_files > 0 && (
           <label className="flex min-h-9 items-center gap-2">
             <input type="checkbox" checked={ignored} onChange={(e) => setIgnored(e.target.checked)} />
             <span>
-              Include ignored files ({s.ignored_files})
+              <Trans>Include ignored files ({s.ignored_files})</Trans>
               {into === "same" && plan.data && (
                 <span className="text-fg3">
                   {" "}
-                  · {lacking === 0 ? "none missing" : `${lacking} missing`}
-                  {kept > 0 && `, ${kept} changed since, not restored`}
+                  · {lacking === 0 ? t`none missing` : t`${lacking} missing`}
+                  {kept > 0 && t`, ${kept} changed since, not restored`}
                 </span>
               )}
             </span>
@@ -139,7 +157,7 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
         {working && (
           <label className="flex min-h-9 items-center gap-2">
             <input type="checkbox" checked={force} onChange={(e) => setForce(e.target.checked)} />
-            Restore while an agent is working
+            <Trans>Restore while an agent is working</Trans>
           </label>
         )}
         <div className="flex justify-end">
@@ -147,9 +165,9 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
             type="submit"
             look="primary"
             disabled={into === "same" && paths.length === 0 && !(ignored && lacking > 0)}
-            busy={run.isPending && "Restoring"}
+            busy={run.isPending && t`Restoring`}
           >
-            Restore
+            <Trans>Restore</Trans>
           </Button>
         </div>
       </form>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
@@ -42,7 +44,7 @@ export function ActivityRow({ activity: a }: { activity: Schemas["Activity"] }) 
         {a.actor_name && <span className="text-fg3"> · {a.actor_name}</span>}
         {Array.isArray(a.data.artifacts) && (
           <span className="block text-meta text-fg3">
-            Artifacts: {a.data.artifacts.map((x: { name: string }) => visible(x.name)).join(", ")}
+            <Trans>Artifacts: {a.data.artifacts.map((x: { name: string }) => visible(x.name)).join(", ")}</Trans>
           </span>
         )}
       </span>
@@ -59,7 +61,7 @@ function Replay({ at }: { at: number }) {
       search={(s) => ({ ...s, tab: "history", session: undefined, at: undefined, when: at - LEAD })}
       className="shrink-0 text-meta leading-5 text-accent hover:underline"
     >
-      Replay
+      <Trans>Replay</Trans>
     </Link>
   );
 }
@@ -87,18 +89,18 @@ export function SnapshotRow({ workspace: w, snapshot: s, activity: a, picked, on
     mutationFn: () =>
       data(api.PATCH("/snapshots/{id}", { params: { path: { id: s.id } }, body: { pinned: !s.pinned } })),
     onSuccess: after,
-    onError: (error) => toastError(s.pinned ? "The snapshot is still pinned" : "The snapshot was not pinned", error),
+    onError: (error) => toastError(s.pinned ? t`The snapshot is still pinned` : t`The snapshot was not pinned`, error),
   });
   const remove = useMutation({
     mutationFn: () => data(api.DELETE("/snapshots/{id}", { params: { path: { id: s.id } } })),
     onSuccess: after,
-    onError: (error) => toastError("The snapshot was not deleted", error),
+    onError: (error) => toastError(t`The snapshot was not deleted`, error),
   });
   const askRemove = async () => {
     const yes = await confirm({
-      title: "Delete this snapshot?",
-      body: `“${name}” of ${exact(s.at)} can no longer be restored. The files of the workspace do not change.`,
-      action: "Delete",
+      title: t`Delete this snapshot?`,
+      body: t`“${name}” of ${exact(s.at)} can no longer be restored. The files of the workspace do not change.`,
+      action: t`Delete`,
       danger: true,
     });
     if (yes) remove.mutate();
@@ -111,18 +113,25 @@ export function SnapshotRow({ workspace: w, snapshot: s, activity: a, picked, on
         <button type="button" className="text-left hover:underline" onClick={() => compare(`${s.id}^`, s.id)}>
           {name}
         </button>
-        {s.pinned && <span className="text-fg3"> · pinned</span>}
+        {s.pinned && (
+          <span className="text-fg3">
+            {" "}
+            <Trans>· pinned</Trans>
+          </span>
+        )}
         {who && <span className="text-fg3"> · {who}</span>}
         {s.ignored_files > 0 && (
           <span className="text-fg3">
             {" "}
-            · + {s.ignored_files} ignored {s.ignored_files === 1 ? "file" : "files"}
+            <Trans>
+              · + {s.ignored_files} ignored {s.ignored_files === 1 ? t`file` : t`files`}
+            </Trans>
           </span>
         )}
         {s.missing.length > 0 && (
           <details className="text-meta text-fg2">
             <summary>
-              {s.missing.length === 1 ? "1 file could not be saved" : `${s.missing.length} files could not be saved`}
+              {s.missing.length === 1 ? t`1 file could not be saved` : t`${s.missing.length} files could not be saved`}
             </summary>
             <ul className="pl-4">
               {s.missing.slice(0, 50).map((m) => (
@@ -138,21 +147,31 @@ export function SnapshotRow({ workspace: w, snapshot: s, activity: a, picked, on
       {s.files > 0 && <Counts additions={s.additions} deletions={s.deletions} />}
       <Menu
         trigger={
-          <IconButton label={`Actions for ${name}`} className="-my-1 shrink-0 pointer-coarse:-my-3">
+          <IconButton label={t`Actions for ${name}`} className="-my-1 shrink-0 pointer-coarse:-my-3">
             <Icon name="more" />
           </IconButton>
         }
       >
-        <MenuItem onSelect={() => compare(`${s.id}^`, s.id)}>What changed</MenuItem>
-        <MenuItem onSelect={() => compare("base", s.id)}>Compare with the base</MenuItem>
-        <MenuItem onSelect={() => compare(s.id, "now")}>Compare with now</MenuItem>
-        <MenuItem onSelect={choose}>{picked ? `Compare with “${picked.label}”` : "Compare with another…"}</MenuItem>
-        <MenuItem onSelect={() => setDialog("restore")}>Restore…</MenuItem>
-        <MenuItem onSelect={() => pin.mutate()}>{s.pinned ? "Unpin" : "Pin"}</MenuItem>
-        <MenuItem onSelect={() => setDialog("rename")}>Name…</MenuItem>
+        <MenuItem onSelect={() => compare(`${s.id}^`, s.id)}>
+          <Trans>What changed</Trans>
+        </MenuItem>
+        <MenuItem onSelect={() => compare("base", s.id)}>
+          <Trans>Compare with the base</Trans>
+        </MenuItem>
+        <MenuItem onSelect={() => compare(s.id, "now")}>
+          <Trans>Compare with now</Trans>
+        </MenuItem>
+        <MenuItem onSelect={choose}>{picked ? t`Compare with “${picked.label}”` : t`Compare with another…`}</MenuItem>
+        <MenuItem onSelect={() => setDialog("restore")}>
+          <Trans>Restore…</Trans>
+        </MenuItem>
+        <MenuItem onSelect={() => pin.mutate()}>{s.pinned ? t`Unpin` : t`Pin`}</MenuItem>
+        <MenuItem onSelect={() => setDialog("rename")}>
+          <Trans>Name…</Trans>
+        </MenuItem>
         <MenuLine />
         <MenuItem danger onSelect={() => void askRemove()}>
-          Delete…
+          <Trans>Delete…</Trans>
         </MenuItem>
       </Menu>
       <Suspense>

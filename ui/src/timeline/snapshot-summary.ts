@@ -1,12 +1,12 @@
+import { plural, t } from "@lingui/core/macro";
 import type { Schemas } from "@/api/client";
-import { plural } from "@/format/text";
 
 /** What a snapshot holds, in words. */
 export function snapshotSummary(s: Schemas["Snapshot"] | null): string {
-  if (!s) return "no unmerged work";
+  if (!s) return t`no unmerged work`;
   const parts = [
-    s.uncommitted > 0 && plural(s.uncommitted, "uncommitted file"),
-    s.unmerged > 0 && plural(s.unmerged, "unmerged commit"),
+    s.uncommitted > 0 && plural(s.uncommitted, { one: "# uncommitted file", other: "# uncommitted files" }),
+    s.unmerged > 0 && plural(s.unmerged, { one: "# unmerged commit", other: "# unmerged commits" }),
   ].filter(Boolean);
-  return parts.length > 0 ? `${parts.join(" and ")} saved` : "all work was merged";
+  return parts.length > 0 ? `${parts.join(" and ")} saved` : t`all work was merged`;
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 import { Suspense, useState } from "react";
 import { api, data, type Workspace } from "@/api/client";
@@ -43,18 +45,18 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
   const keep = useMutation({
     mutationFn: () => data(api.POST("/workspaces/{id}/snapshots", { params: { path: { id: w.id } }, body: {} })),
     onSuccess: () => {
-      toast({ kind: "good", title: "Snapshot saved" });
+      toast({ kind: "good", title: t`Snapshot saved` });
       void client.invalidateQueries({ queryKey: keys.timeline(w.id) });
     },
-    onError: (error) => toastError("The snapshot was not saved", error, () => keep.mutate()),
+    onError: (error) => toastError(t`The snapshot was not saved`, error, () => keep.mutate()),
   });
   const now = useNow();
-  if (list.isPending) return <Skeleton rows={6} label="Loading the timeline" />;
+  if (list.isPending) return <Skeleton rows={6} label={t`Loading the timeline`} />;
   if (list.isError && !list.data)
     return (
       <Failure
         className="m-4"
-        what="The timeline could not be loaded."
+        what={t`The timeline could not be loaded.`}
         error={list.error}
         retry={() => void list.refetch()}
       />
@@ -71,53 +73,59 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
     <div className="h-full overflow-y-auto px-4 py-4 md:px-6">
       <div className="max-w-3xl">
         <div className="mb-3 flex flex-wrap items-center gap-x-4 gap-y-2">
-          <Button busy={keep.isPending && "Saving"} onClick={() => keep.mutate()}>
-            Save snapshot
+          <Button busy={keep.isPending && t`Saving`} onClick={() => keep.mutate()}>
+            <Trans>Save snapshot</Trans>
           </Button>
           <label className="flex min-h-9 items-center gap-2">
             <input type="checkbox" checked={all} onChange={(e) => setAll(e.target.checked)} />
-            Every file change
+            <Trans>Every file change</Trans>
           </label>
           <label className="flex min-h-9 items-center gap-2">
             <input type="checkbox" checked={marked} onChange={(e) => setMarked(e.target.checked)} />
-            Checkpoints
+            <Trans>Checkpoints</Trans>
           </label>
           <label className="flex min-h-9 items-center gap-2">
             <input type="checkbox" checked={edited} onChange={(e) => setEdited(e.target.checked)} />
-            Edits
+            <Trans>Edits</Trans>
           </label>
           <label className="flex min-h-9 items-center gap-2">
             <input type="checkbox" checked={called} onChange={(e) => setCalled(e.target.checked)} />
-            Tool calls
+            <Trans>Tool calls</Trans>
           </label>
           {typeof held === "number" && held > 0 && (
-            <span className="text-meta text-fg3">Snapshots use {bytes(held)}</span>
+            <span className="text-meta text-fg3">
+              <Trans>Snapshots use {bytes(held)}</Trans>
+            </span>
           )}
           {first && <span className="text-meta text-fg3">{keptFor(first.poll_days, first.keep_days)}</span>}
         </div>
         {marked && (
-          <Suspense fallback={<Skeleton rows={3} label="Loading the checkpoints" />}>
+          <Suspense fallback={<Skeleton rows={3} label={t`Loading the checkpoints`} />}>
             <Checkpoints workspace={w} />
           </Suspense>
         )}
         {edited && (
-          <Suspense fallback={<Skeleton rows={3} label="Loading the edits" />}>
+          <Suspense fallback={<Skeleton rows={3} label={t`Loading the edits`} />}>
             <Edits workspace={w.id} />
           </Suspense>
         )}
         {called && (
-          <Suspense fallback={<Skeleton rows={3} label="Loading the tool calls" />}>
+          <Suspense fallback={<Skeleton rows={3} label={t`Loading the tool calls`} />}>
             <ToolCalls workspace={w.id} />
           </Suspense>
         )}
         {picked && (
           <p role="status" className="mb-3 flex flex-wrap items-center gap-3 text-fg2">
-            Choose a second state to compare with “{picked.label}”.
-            <Button onClick={() => setPicked(undefined)}>Cancel</Button>
+            <Trans>Choose a second state to compare with “{picked.label}”.</Trans>
+            <Button onClick={() => setPicked(undefined)}>
+              <Trans>Cancel</Trans>
+            </Button>
           </p>
         )}
         {items.length === 0 && (
-          <Empty title="No activity yet">Agent turns, commits, snapshots and actions of people appear here.</Empty>
+          <Empty title={t`No activity yet`}>
+            <Trans>Agent turns, commits, snapshots and actions of people appear here.</Trans>
+          </Empty>
         )}
         {[...days].map(([d, rows]) => (
           <section key={d} aria-label={d} className="mb-4">
@@ -141,8 +149,8 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
           </section>
         ))}
         {list.hasNextPage && (
-          <Button busy={list.isFetchingNextPage && "Loading"} onClick={() => void list.fetchNextPage()}>
-            Show older
+          <Button busy={list.isFetchingNextPage && t`Loading`} onClick={() => void list.fetchNextPage()}>
+            <Trans>Show older</Trans>
           </Button>
         )}
       </div>
@@ -153,8 +161,8 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
 /** How long unpinned snapshots are retained. */
 function keptFor(polls: number, others: number): string {
   const time = (days: number) =>
-    days === 0 ? "as long as the workspace" : days === 1 ? "for 1 day" : `for ${days} days`;
+    days === 0 ? t`as long as the workspace` : days === 1 ? t`for 1 day` : t`for ${days} days`;
   return polls === others
-    ? `All are kept ${time(others)}`
-    : `Changed files are kept ${time(polls)}, the others ${time(others)}`;
+    ? t`All are kept ${time(others)}`
+    : t`Changed files are kept ${time(polls)}, the others ${time(others)}`;
 }

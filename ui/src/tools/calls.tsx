@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/queries";
@@ -23,13 +25,15 @@ export default function ToolCalls({ workspace }: { workspace: string }) {
   });
   const items = list.data?.pages.flatMap((p) => p.items) ?? [];
   return (
-    <section aria-label="Tool calls" className="mb-4">
-      {list.isPending && <Skeleton rows={3} label="Loading the tool calls" />}
+    <section aria-label={t`Tool calls`} className="mb-4">
+      {list.isPending && <Skeleton rows={3} label={t`Loading the tool calls`} />}
       {list.isError && !list.data && (
-        <Failure what="The tool calls could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The tool calls could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       )}
       {list.data && items.length === 0 && (
-        <p className="text-fg3">No tool calls yet. What an agent does with its own tools is in its conversation.</p>
+        <p className="text-fg3">
+          <Trans>No tool calls yet. What an agent does with its own tools is in its conversation.</Trans>
+        </p>
       )}
       {items.length > 0 && (
         <ol className="divide-y divide-hairline border-y border-hairline">
@@ -39,8 +43,8 @@ export default function ToolCalls({ workspace }: { workspace: string }) {
         </ol>
       )}
       {list.hasNextPage && (
-        <Button className="mt-2" busy={list.isFetchingNextPage && "Loading"} onClick={() => void list.fetchNextPage()}>
-          Show older
+        <Button className="mt-2" busy={list.isFetchingNextPage && t`Loading`} onClick={() => void list.fetchNextPage()}>
+          <Trans>Show older</Trans>
         </Button>
       )}
     </section>
@@ -64,11 +68,13 @@ function Row({ call: c }: { call: ToolCall }) {
         </summary>
         <div className="pb-2 text-meta">
           {c.cause && <p className="break-words text-fg2">{c.cause}</p>}
-          <p className="mt-1 text-fg3">Arguments</p>
-          <Output text={c.arguments || "none"} />
+          <p className="mt-1 text-fg3">
+            <Trans>Arguments</Trans>
+          </p>
+          <Output text={c.arguments || t`none`} />
           {c.result && (
             <>
-              <p className="mt-2 text-fg3">{c.truncated ? "Result, shortened" : "Result"}</p>
+              <p className="mt-2 text-fg3">{c.truncated ? t`Result, shortened` : t`Result`}</p>
               <Output text={c.result} />
             </>
           )}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 import { keys } from "@/api/queries";
@@ -26,15 +28,17 @@ export default function ProjectTools({ project, readOnly }: { project: string; r
   return (
     <section aria-labelledby="project-tools" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="project-tools" className="text-title font-semibold">
-        Tools for agents
+        <Trans>Tools for agents</Trans>
       </h2>
       <p className="text-fg2">
-        Agents read the list of tools at every turn, which costs tokens. Tools that are not listed work on the command
-        line and by name.
+        <Trans>
+          Agents read the list of tools at every turn, which costs tokens. Tools that are not listed work on the command
+          line and by name.
+        </Trans>
       </p>
-      {tools.isPending && <Skeleton rows={4} label="Loading the tools" />}
+      {tools.isPending && <Skeleton rows={4} label={t`Loading the tools`} />}
       {tools.isError && !tools.data && (
-        <Failure what="The tools could not be loaded." error={tools.error} retry={() => void tools.refetch()} />
+        <Failure what={t`The tools could not be loaded.`} error={tools.error} retry={() => void tools.refetch()} />
       )}
       <fieldset disabled={readOnly} className="contents">
         {groups.map((g) => (
@@ -59,7 +63,9 @@ export default function ProjectTools({ project, readOnly }: { project: string; r
       <AfterEdits project={project} readOnly={readOnly} />
       {tools.data && (
         <p role="status" className="font-medium">
-          {count(sum.listed)} of {count(tools.data.max_listed)} listed, about {count(sum.tokens)} tokens at every turn
+          <Trans>
+            {count(sum.listed)} of {count(tools.data.max_listed)} listed, about {count(sum.tokens)} tokens at every turn
+          </Trans>
         </p>
       )}
     </section>
@@ -67,10 +73,10 @@ export default function ProjectTools({ project, readOnly }: { project: string; r
 }
 
 const CHOICES: [Schemas["ProjectLanguages"]["after_edits"], string][] = [
-  ["errors", "New errors after each edit"],
-  ["turn_end", "New errors at the end of a turn"],
-  ["on_demand", "Only when an agent asks"],
-  ["off", "Off: no language server runs"],
+  ["errors", t`New errors after each edit`],
+  ["turn_end", t`New errors at the end of a turn`],
+  ["on_demand", t`Only when an agent asks`],
+  ["off", t`Off: no language server runs`],
 ];
 
 /** When language servers tell agents about problems. */
@@ -90,7 +96,7 @@ function AfterEdits({ project, readOnly }: { project: string; readOnly: boolean 
   if (!now.data) return null;
   return (
     <label className="flex flex-col gap-1">
-      What language servers tell agents
+      <Trans>What language servers tell agents</Trans>
       <select
         className={inputClass}
         disabled={readOnly || set.isPending}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "@/api/client";
@@ -50,18 +52,18 @@ export function InstructionsForm({ project, team, readOnly }: Owner & { readOnly
       }}
     >
       <TextArea
-        label="Instructions"
+        label={t`Instructions`}
         mono
         rows={project ? 5 : 10}
         readOnly={readOnly || !kept.data}
         value={text ?? kept.data?.text ?? ""}
-        hint={`Parawork's own agent reads them at the beginning of every conversation${project ? "" : ", in all projects"}.`}
+        hint={t`Parawork's own agent reads them at the beginning of every conversation${project ? "" : t`, in all projects`}.`}
         onChange={(e) => setText(e.target.value)}
       />
       {team && (
         <Check
-          label="Use skills that agents save without a review"
-          hint="Otherwise they are drafts, which a member accepts. Without a review, what misleads one agent can mislead the next."
+          label={t`Use skills that agents save without a review`}
+          hint={t`Otherwise they are drafts, which a member accepts. Without a review, what misleads one agent can mislead the next.`}
           disabled={readOnly || !kept.data}
           checked={accepts ?? kept.data?.accept_skills ?? false}
           onChange={(e) => setAccepts(e.target.checked)}
@@ -69,8 +71,8 @@ export function InstructionsForm({ project, team, readOnly }: Owner & { readOnly
       )}
       <FormError error={save.error ?? kept.error} />
       {(text !== null || accepts !== null) && (
-        <Button type="submit" className="self-start" busy={save.isPending && "Saving"}>
-          Save instructions
+        <Button type="submit" className="self-start" busy={save.isPending && t`Saving`}>
+          <Trans>Save instructions</Trans>
         </Button>
       )}
     </form>

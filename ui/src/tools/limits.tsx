@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "@/api/client";
@@ -59,7 +61,7 @@ export default function TurnLimits({ team, project, readOnly }: Owner & { readOn
       min={step}
       max={max}
       step={step}
-      placeholder="No limit"
+      placeholder={t`No limit`}
       readOnly={readOnly || !k}
       value={shown[name]}
       onChange={(e) => setTyped({ ...typed, [name]: e.target.value })}
@@ -68,27 +70,31 @@ export default function TurnLimits({ team, project, readOnly }: Owner & { readOn
   );
   return (
     <form
-      aria-label="Limits of a turn"
+      aria-label={t`Limits of a turn`}
       className="flex flex-col gap-3"
       onSubmit={(e) => {
         e.preventDefault();
         save.mutate();
       }}
     >
-      <h3 className="font-semibold">Limits of a turn</h3>
+      <h3 className="font-semibold">
+        <Trans>Limits of a turn</Trans>
+      </h3>
       <p className="text-fg2">
-        A turn ends at the smallest of these limits, the server’s{project ? ", the team’s" : ""} and the session’s. A
-        prompt goes on.
+        <Trans>
+          A turn ends at the smallest of these limits, the server’s{project ? t`, the team’s` : ""} and the session’s. A
+          prompt goes on.
+        </Trans>
       </p>
       <div className="flex flex-wrap gap-3">
-        {field("steps", "Answers", 10_000, "1")}
-        {field("minutes", "Minutes", 10_080, "1")}
-        {field("dollars", "US dollars", 1_000_000, "0.01")}
+        {field("steps", t`Answers`, 10_000, "1")}
+        {field("minutes", t`Minutes`, 10_080, "1")}
+        {field("dollars", t`US dollars`, 1_000_000, "0.01")}
       </div>
       <FormError error={save.error ?? kept.error} />
       {Object.keys(typed).length > 0 && (
-        <Button type="submit" className="self-start" busy={save.isPending && "Saving"}>
-          Save limits
+        <Button type="submit" className="self-start" busy={save.isPending && t`Saving`}>
+          <Trans>Save limits</Trans>
         </Button>
       )}
     </form>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
@@ -30,16 +32,22 @@ export default function ProjectMemory({ project, readOnly }: { project: string; 
   return (
     <section aria-labelledby="project-memory" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="project-memory" className="text-title font-semibold">
-        Memory
+        <Trans>Memory</Trans>
       </h2>
-      <p className="text-fg2">Facts that every agent of this project finds again in later sessions.</p>
-      {list.isPending && <Skeleton rows={3} label="Loading the memory" />}
+      <p className="text-fg2">
+        <Trans>Facts that every agent of this project finds again in later sessions.</Trans>
+      </p>
+      {list.isPending && <Skeleton rows={3} label={t`Loading the memory`} />}
       {list.isError && !list.data && (
-        <Failure what="The memory could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The memory could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       )}
-      {list.data && items.length === 0 && <p className="text-fg3">No facts yet.</p>}
+      {list.data && items.length === 0 && (
+        <p className="text-fg3">
+          <Trans>No facts yet.</Trans>
+        </p>
+      )}
       {items.length > 0 && (
-        <ul aria-label="Facts" className="divide-y divide-hairline border-y border-hairline">
+        <ul aria-label={t`Facts`} className="divide-y divide-hairline border-y border-hairline">
           {items.map((f) => (
             <Row key={f.id} project={project} fact={f} readOnly={readOnly} />
           ))}
@@ -48,15 +56,15 @@ export default function ProjectMemory({ project, readOnly }: { project: string; 
       {list.hasNextPage && (
         <Button
           className="self-start"
-          busy={list.isFetchingNextPage && "Loading"}
+          busy={list.isFetchingNextPage && t`Loading`}
           onClick={() => void list.fetchNextPage()}
         >
-          Show older
+          <Trans>Show older</Trans>
         </Button>
       )}
       {!readOnly && !adding && (
         <Button className="self-start" onClick={() => setAdding(true)}>
-          Add a fact
+          <Trans>Add a fact</Trans>
         </Button>
       )}
       {adding && <Add project={project} onDone={() => setAdding(false)} />}
@@ -67,12 +75,12 @@ export default function ProjectMemory({ project, readOnly }: { project: string; 
 function Row({ project, fact: f, readOnly }: { project: string; fact: Fact; readOnly: boolean }) {
   const client = useQueryClient();
   const now = useNow();
-  const name = f.key || "this fact";
+  const name = f.key || t`this fact`;
   const remove = useAction({
     act: () => data(api.DELETE("/memory/{id}", { params: { path: { id: f.id } } })),
-    confirm: { title: `Delete ${name}?`, body: "Agents no longer find it.", action: "Delete", danger: true },
+    confirm: { title: t`Delete ${name}?`, body: t`Agents no longer find it.`, action: t`Delete`, danger: true },
     done: () => client.invalidateQueries({ queryKey: keys.memory(project) }),
-    failed: "The fact was not deleted",
+    failed: t`The fact was not deleted`,
   });
   return (
     <li className="flex flex-wrap items-start gap-x-3 gap-y-1 py-2">
@@ -80,16 +88,17 @@ function Row({ project, fact: f, readOnly }: { project: string; fact: Fact; read
         {f.key && <p className="font-medium break-words">{f.key}</p>}
         <p className="max-h-40 overflow-y-auto break-words whitespace-pre-wrap">{f.text}</p>
         <p className="text-meta break-words text-fg3">
-          {f.agent ? `${f.agent} for ${f.created_by.name}` : f.created_by.name}
+          {f.agent ? t`${f.agent} for ${f.created_by.name}` : f.created_by.name}
           {" · "}
           <span title={exact(f.created_at)}>{ago(f.created_at, now)}</span>
-          {f.expires_at && ` · until ${exact(f.expires_at)}`}
+          {f.expires_at && t` · until ${exact(f.expires_at)}`}
           {f.tags.length > 0 && ` · ${f.tags.join(", ")}`}
         </p>
       </div>
       {!readOnly && (
-        <Button look="quiet" busy={remove.busy && "Deleting"} onClick={() => void remove.run()}>
-          Delete<span className="sr-only"> {name}</span>
+        <Button look="quiet" busy={remove.busy && t`Deleting`} onClick={() => void remove.run()}>
+          <Trans>Delete</Trans>
+          <span className="sr-only"> {name}</span>
         </Button>
       )}
     </li>
@@ -111,7 +120,7 @@ function Add({ project, onDone }: { project: string; onDone: () => void }) {
   const error = (field: string) => fieldError(save.error, field);
   return (
     <form
-      aria-label="Add a fact"
+      aria-label={t`Add a fact`}
       className="flex flex-col gap-3"
       onSubmit={(e) => {
         e.preventDefault();
@@ -119,30 +128,32 @@ function Add({ project, onDone }: { project: string; onDone: () => void }) {
       }}
     >
       <TextArea
-        label="Fact"
+        label={t`Fact`}
         required
         autoFocus
         maxLength={8192}
         value={text}
-        placeholder="Tests need the database: run make db first."
+        placeholder={t`Tests need the database: run make db first.`}
         error={error("text")}
         onChange={(e) => setText(e.target.value)}
       />
       <TextField
-        label="Key"
+        label={t`Key`}
         maxLength={100}
         value={key}
-        placeholder="testing"
-        hint="Optional. A fact replaces the one with the same key."
+        placeholder={t`testing`}
+        hint={t`Optional. A fact replaces the one with the same key.`}
         error={error("key")}
         onChange={(e) => setKey(e.target.value)}
       />
       <FormError error={error("text") || error("key") ? null : save.error} />
       <div className="flex gap-2">
-        <Button type="submit" look="primary" busy={save.isPending && "Adding"}>
-          Add
+        <Button type="submit" look="primary" busy={save.isPending && t`Adding`}>
+          <Trans>Add</Trans>
         </Button>
-        <Button onClick={onDone}>Cancel</Button>
+        <Button onClick={onDone}>
+          <Trans>Cancel</Trans>
+        </Button>
       </div>
     </form>
   );

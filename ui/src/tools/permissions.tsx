@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
@@ -15,7 +17,7 @@ interface Owner {
   project?: string;
 }
 
-const WORDS: Record<Effect, string> = { allow: "Allow", ask: "Ask", deny: "Deny" };
+const WORDS: Record<Effect, string> = { allow: t`Allow`, ask: t`Ask`, deny: t`Deny` };
 
 const EFFECTS = [
   ["allow", WORDS.allow],
@@ -43,19 +45,25 @@ export default function PermissionRules({ team, project, readOnly }: Owner & { r
   return (
     <section aria-labelledby="permission-rules" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="permission-rules" className="text-title font-semibold">
-        Permissions of the agent Parawork
+        <Trans>Permissions of the agent Parawork</Trans>
       </h2>
       <p className="text-fg2">
-        Rules decide before anybody is asked. Deny beats ask, and ask beats allow
-        {project ? ", also of the team's rules." : ", in all projects."}
+        <Trans>
+          Rules decide before anybody is asked. Deny beats ask, and ask beats allow
+          {project ? t`, also of the team's rules.` : t`, in all projects.`}
+        </Trans>
       </p>
-      {list.isPending && <Skeleton rows={2} label="Loading the rules" />}
+      {list.isPending && <Skeleton rows={2} label={t`Loading the rules`} />}
       {list.isError && !list.data && (
-        <Failure what="The rules could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The rules could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       )}
-      {list.data && items.length === 0 && <p className="text-fg3">No rules yet.</p>}
+      {list.data && items.length === 0 && (
+        <p className="text-fg3">
+          <Trans>No rules yet.</Trans>
+        </p>
+      )}
       {items.length > 0 && (
-        <ul aria-label="Permission rules" className="divide-y divide-hairline border-y border-hairline">
+        <ul aria-label={t`Permission rules`} className="divide-y divide-hairline border-y border-hairline">
           {items.map((r) => (
             <Row key={r.id} owner={owner} rule={r} readOnly={readOnly || (r.scope === "team" && !!project)} />
           ))}
@@ -73,9 +81,9 @@ function Row({ owner, rule: r, readOnly }: { owner: Owner; rule: Rule; readOnly:
   const text = `${r.tool}${r.pattern ? `: ${r.pattern}` : ""}`;
   const remove = useAction({
     act: () => data(api.DELETE("/permission-rules/{id}", { params: { path: { id: r.id } } })),
-    confirm: { title: "Remove this rule?", body: text, action: "Remove", danger: true },
+    confirm: { title: t`Remove this rule?`, body: text, action: t`Remove`, danger: true },
     done: () => client.invalidateQueries({ queryKey: ["permission-rules"] }),
-    failed: "The rule was not removed",
+    failed: t`The rule was not removed`,
   });
   return (
     <li className="flex flex-wrap items-baseline gap-x-3 gap-y-1 py-2">
@@ -83,8 +91,9 @@ function Row({ owner, rule: r, readOnly }: { owner: Owner; rule: Rule; readOnly:
       <code className="min-w-0 flex-1 basis-56 break-words">{text}</code>
       {owner.project && <span className="text-meta text-fg3">{r.scope}</span>}
       {!readOnly && (
-        <Button look="quiet" busy={remove.busy && "Removing"} onClick={() => void remove.run()}>
-          Remove<span className="sr-only"> {text}</span>
+        <Button look="quiet" busy={remove.busy && t`Removing`} onClick={() => void remove.run()}>
+          <Trans>Remove</Trans>
+          <span className="sr-only"> {text}</span>
         </Button>
       )}
     </li>
@@ -112,16 +121,16 @@ function Add({ owner }: { owner: Owner }) {
   });
   return (
     <form
-      aria-label="Add a permission rule"
+      aria-label={t`Add a permission rule`}
       className="flex flex-col gap-3"
       onSubmit={(e) => {
         e.preventDefault();
         save.mutate();
       }}
     >
-      <Segmented label="Effect" value={effect} onChange={setEffect} options={EFFECTS} />
+      <Segmented label={t`Effect`} value={effect} onChange={setEffect} options={EFFECTS} />
       <TextField
-        label="Tool"
+        label={t`Tool`}
         required
         maxLength={64}
         value={tool}
@@ -129,7 +138,7 @@ function Add({ owner }: { owner: Owner }) {
         onChange={(e) => setTool(e.target.value)}
       />
       <TextField
-        label="Pattern"
+        label={t`Pattern`}
         maxLength={500}
         value={pattern}
         placeholder="git status *"
@@ -137,8 +146,8 @@ function Add({ owner }: { owner: Owner }) {
         onChange={(e) => setPattern(e.target.value)}
       />
       <FormError error={save.error} />
-      <Button type="submit" className="self-start" busy={save.isPending && "Adding"}>
-        Add a rule
+      <Button type="submit" className="self-start" busy={save.isPending && t`Adding`}>
+        <Trans>Add a rule</Trans>
       </Button>
     </form>
   );
@@ -146,10 +155,10 @@ function Add({ owner }: { owner: Owner }) {
 
 /** What can be tried: a tool, and the argument that its rules are about. */
 const TRIES = {
-  command: ["Command", "run_command", "command"],
-  read: ["Read a file", "file_read", "path"],
-  write: ["Write a file", "file_write", "path"],
-  page: ["Web page", "web_fetch", "url"],
+  command: [t`Command`, "run_command", "command"],
+  read: [t`Read a file`, "file_read", "path"],
+  write: [t`Write a file`, "file_write", "path"],
+  page: [t`Web page`, "web_fetch", "url"],
 } as const;
 type Tried = keyof typeof TRIES;
 
@@ -171,7 +180,7 @@ function Try({ owner }: { owner: Owner }) {
   const d = tried.data;
   return (
     <form
-      aria-label="Try a call"
+      aria-label={t`Try a call`}
       className="flex flex-col gap-2"
       onSubmit={(e) => {
         e.preventDefault();
@@ -179,7 +188,7 @@ function Try({ owner }: { owner: Owner }) {
       }}
     >
       <Segmented
-        label="Try a call"
+        label={t`Try a call`}
         value={what}
         onChange={(to) => {
           setWhat(to);
@@ -188,19 +197,19 @@ function Try({ owner }: { owner: Owner }) {
         options={(Object.keys(TRIES) as Tried[]).map((k) => [k, TRIES[k][0]] as const)}
       />
       <TextField
-        label={what === "command" ? "Command" : what === "page" ? "Host or address" : "Path"}
+        label={what === "command" ? t`Command` : what === "page" ? t`Host or address` : t`Path`}
         required
         value={value}
-        hint={what === "read" || what === "write" ? "Nothing is done. Links are not followed." : "Nothing is done."}
+        hint={what === "read" || what === "write" ? t`Nothing is done. Links are not followed.` : t`Nothing is done.`}
         onChange={(e) => setValue(e.target.value)}
       />
       <FormError error={tried.error} />
       <p role="status" className="text-fg2">
         {d &&
-          `${WORDS[d.effect]}: ${d.rule ? `the rule ${d.rule.effect} ${d.rule.tool}${d.rule.pattern ? `: ${d.rule.pattern}` : ""} of the ${d.rule.scope}` : "no rule applies"}. ${d.reason}`}
+          `${WORDS[d.effect]}: ${d.rule ? t`the rule ${d.rule.effect} ${d.rule.tool}${d.rule.pattern ? `: ${d.rule.pattern}` : ""} of the ${d.rule.scope}` : t`no rule applies`}. ${d.reason}`}
       </p>
-      <Button type="submit" className="self-start" busy={tried.isPending && "Trying"}>
-        Try
+      <Button type="submit" className="self-start" busy={tried.isPending && t`Trying`}>
+        <Trans>Try</Trans>
       </Button>
     </form>
   );

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { OWN } from "@/agents/own";
@@ -31,8 +33,8 @@ export default function SaveSkill({ team, workspace: w, session: s, mayAsk, onCl
       open
       onClose={onClose}
       wide={own}
-      title="Save as a skill"
-      about="Agents read it when such work comes up again."
+      title={t`Save as a skill`}
+      about={t`Agents read it when such work comes up again.`}
     >
       <DialogBody className="pb-4">
         {own ? (
@@ -60,7 +62,7 @@ function Ask({ session: s, onDone, onWrite }: { session: Session; onDone: () => 
     },
     onSuccess: () => {
       void client.invalidateQueries({ queryKey: keys.prompts(s.workspace_id, s.id) });
-      toast({ kind: "good", title: `${s.agent_name} was asked`, text: "Its draft appears under Skills." });
+      toast({ kind: "good", title: t`${s.agent_name} was asked`, text: t`Its draft appears under Skills.` });
       onDone();
     },
   });
@@ -73,22 +75,26 @@ function Ask({ session: s, onDone, onWrite }: { session: Session; onDone: () => 
       }}
     >
       <p className="text-fg2">
-        {s.agent_name} writes it from this conversation. It is a draft until somebody accepts it, unless your team
-        accepts such skills at once.
+        <Trans>
+          {s.agent_name} writes it from this conversation. It is a draft until somebody accepts it, unless your team
+          accepts such skills at once.
+        </Trans>
       </p>
       <TextField
-        label="What it is about"
-        hint="Leave empty if it is clear from the conversation."
+        label={t`What it is about`}
+        hint={t`Leave empty if it is clear from the conversation.`}
         maxLength={400}
         value={about}
         onChange={(e) => setAbout(e.target.value)}
       />
       <FormError error={ask.error} />
       <div className="flex flex-wrap gap-2">
-        <Button type="submit" look="primary" busy={ask.isPending && "Asking"}>
-          Ask {s.agent_name}
+        <Button type="submit" look="primary" busy={ask.isPending && t`Asking`}>
+          <Trans>Ask {s.agent_name}</Trans>
         </Button>
-        <Button onClick={onWrite}>Write it yourself</Button>
+        <Button onClick={onWrite}>
+          <Trans>Write it yourself</Trans>
+        </Button>
       </div>
     </form>
   );
@@ -106,7 +112,7 @@ function Write(p: { team: string; project: string; session: Session; onDone: () 
     staleTime: Infinity, // what is being written does not change under the hands
     gcTime: 0,
   });
-  if (asked.isPending) return <Skeleton rows={4} label="Reading the conversation" />;
+  if (asked.isPending) return <Skeleton rows={4} label={t`Reading the conversation`} />;
   const said = (asked.data?.items ?? []).filter((i) => !i.undone && i.text).map((i) => i.text);
   return (
     <SkillForm team={p.team} project={p.project} id="" name="" description="" text={outline(said)} onDone={p.onDone} />

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { diffArrays } from "diff";
 
 /** Lines that stand around a change. */
@@ -16,7 +17,7 @@ export function lineDiff(before: string, after: string): string {
     const tail = i === changes.length - 1 ? [] : c.value.slice(Math.max(head.length, c.value.length - AROUND));
     const left = c.value.length - head.length - tail.length;
     out.push(...head.map((line) => ` ${line}`));
-    if (left > 0 && changes.length > 1) out.push(`@@ ${left === 1 ? "1 line is" : `${left} lines are`} the same`);
+    if (left > 0 && changes.length > 1) out.push(`@@ ${left === 1 ? t`1 line is` : t`${left} lines are`} the same`);
     out.push(...tail.map((line) => ` ${line}`));
   }
   return out.join("\n");

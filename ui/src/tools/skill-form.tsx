@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "@/api/client";
@@ -53,7 +55,7 @@ export function SkillForm(p: Props) {
   });
   return (
     <form
-      aria-label="Skill"
+      aria-label={t`Skill`}
       className="flex flex-col gap-3"
       onSubmit={(e) => {
         e.preventDefault();
@@ -61,31 +63,33 @@ export function SkillForm(p: Props) {
       }}
     >
       <TextField
-        label="Name"
+        label={t`Name`}
         required
         maxLength={64}
         disabled={p.id !== ""}
         value={name}
-        placeholder="make-a-release"
+        placeholder={t`make-a-release`}
         onChange={(e) => setName(e.target.value)}
       />
       <TextField
-        label="When to use it"
+        label={t`When to use it`}
         required
         maxLength={400}
         value={description}
         onChange={(e) => setDescription(e.target.value)}
       />
-      <TextArea label="Text" required mono rows={12} value={text} onChange={(e) => setText(e.target.value)} />
+      <TextArea label={t`Text`} required mono rows={12} value={text} onChange={(e) => setText(e.target.value)} />
       {p.id === "" && p.project && (
-        <Check label="For all projects of the team" checked={forAll} onChange={(e) => setForAll(e.target.checked)} />
+        <Check label={t`For all projects of the team`} checked={forAll} onChange={(e) => setForAll(e.target.checked)} />
       )}
       <FormError error={save.error} />
       <div className="flex gap-2">
-        <Button type="submit" look="primary" busy={save.isPending && "Saving"}>
-          Save
+        <Button type="submit" look="primary" busy={save.isPending && t`Saving`}>
+          <Trans>Save</Trans>
         </Button>
-        <Button onClick={p.onDone}>Cancel</Button>
+        <Button onClick={p.onDone}>
+          <Trans>Cancel</Trans>
+        </Button>
       </div>
     </form>
   );

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Suspense, useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
@@ -46,23 +48,23 @@ export function SkillList(p: { team: string; project?: string; readOnly: boolean
     <>
       <div className="flex flex-wrap items-end gap-x-4 gap-y-2">
         <TextField
-          label="Search"
+          label={t`Search`}
           type="search"
           maxLength={500}
           fieldClass="min-w-48 flex-1"
           value={words}
           onChange={(e) => setWords(e.target.value)}
         />
-        <Check label="Only drafts" checked={drafts} onChange={(e) => setDrafts(e.target.checked)} />
+        <Check label={t`Only drafts`} checked={drafts} onChange={(e) => setDrafts(e.target.checked)} />
       </div>
-      {list.isPending && <Skeleton rows={3} label="Loading the skills" />}
+      {list.isPending && <Skeleton rows={3} label={t`Loading the skills`} />}
       {list.isError && !list.data && (
-        <Failure what="The skills could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The skills could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       )}
       {list.data && items.length === 0 && (
-        <p className="text-fg3">{words.trim() || drafts ? "No such skill." : "No skills yet."}</p>
+        <p className="text-fg3">{words.trim() || drafts ? t`No such skill.` : t`No skills yet.`}</p>
       )}
-      <ul aria-label="Skills" className="divide-y divide-hairline">
+      <ul aria-label={t`Skills`} className="divide-y divide-hairline">
         {items.map((s) => (
           <Row key={s.id} {...p} skill={s} onEdit={() => setEditing(s.id)} />
         ))}
@@ -70,10 +72,10 @@ export function SkillList(p: { team: string; project?: string; readOnly: boolean
       {list.hasNextPage && (
         <Button
           className="self-start"
-          busy={list.isFetchingNextPage && "Loading"}
+          busy={list.isFetchingNextPage && t`Loading`}
           onClick={() => void list.fetchNextPage()}
         >
-          Older skills
+          <Trans>Older skills</Trans>
         </Button>
       )}
       {editing ? (
@@ -81,7 +83,7 @@ export function SkillList(p: { team: string; project?: string; readOnly: boolean
       ) : (
         !p.readOnly && (
           <Button className="self-start" onClick={() => setEditing("new")}>
-            Write a skill
+            <Trans>Write a skill</Trans>
           </Button>
         )
       )}
@@ -99,9 +101,9 @@ function Row(p: { team: string; project?: string; readOnly: boolean; skill: Skil
   const project = projects.data?.find((x) => x.id === s.project_id)?.name;
   const remove = useAction({
     act: () => data(api.DELETE("/skills/{id}", { params: { path: { id: s.id } } })),
-    confirm: { title: `Delete ${s.name}?`, body: "Its versions are deleted, too.", action: "Delete", danger: true },
+    confirm: { title: t`Delete ${s.name}?`, body: t`Its versions are deleted, too.`, action: t`Delete`, danger: true },
     done: () => client.invalidateQueries({ queryKey: keys.skills() }),
-    failed: "The skill was not deleted",
+    failed: t`The skill was not deleted`,
   });
   const name = <span className="sr-only"> {s.name}</span>;
   return (
@@ -111,33 +113,33 @@ function Row(p: { team: string; project?: string; readOnly: boolean; skill: Skil
           <p className="font-medium break-words">{s.name}</p>
           <p className="break-words text-fg2">{s.description}</p>
           <p className="text-meta text-fg3">
-            {s.project_id ? (project ?? "Project") : "Whole team"}
-            {s.in_use > 0 && ` · version ${s.in_use}`}
-            {s.draft > 0 && ` · draft ${s.draft} waits to be accepted`}
+            {s.project_id ? (project ?? t`Project`) : t`Whole team`}
+            {s.in_use > 0 && t` · version ${s.in_use}`}
+            {s.draft > 0 && t` · draft ${s.draft} waits to be accepted`}
           </p>
         </div>
         {s.in_use > 0 && team.can("terminal.type") && (
           <Button look="quiet" onClick={() => setRunning(true)}>
-            Run{name}
+            <Trans>Run{name}</Trans>
           </Button>
         )}
         <Button look={s.draft > 0 ? "plain" : "quiet"} aria-expanded={open} onClick={() => setOpen(!open)}>
-          {s.draft > 0 ? "Review" : "Versions"}
+          {s.draft > 0 ? t`Review` : t`Versions`}
           {name}
         </Button>
         {!p.readOnly && (
           <>
             <Button look="quiet" onClick={p.onEdit}>
-              Edit{name}
+              <Trans>Edit{name}</Trans>
             </Button>
-            <Button look="quiet" busy={remove.busy && "Deleting"} onClick={() => void remove.run()}>
-              Delete{name}
+            <Button look="quiet" busy={remove.busy && t`Deleting`} onClick={() => void remove.run()}>
+              <Trans>Delete{name}</Trans>
             </Button>
           </>
         )}
       </div>
       {open && (
-        <Suspense fallback={<Skeleton rows={3} label="Loading the versions" />}>
+        <Suspense fallback={<Skeleton rows={3} label={t`Loading the versions`} />}>
           <Versions skill={s} readOnly={p.readOnly} />
         </Suspense>
       )}
@@ -162,8 +164,8 @@ function Edit(p: { team: string; project?: string; id: string; onDone: () => voi
     enabled: p.id !== "new",
   });
   if (p.id === "new") return <SkillForm {...p} id="" name="" description="" text="" />;
-  if (versions.isError) return <Failure what="The skill could not be loaded." error={versions.error} />;
-  if (!versions.data) return <Skeleton rows={3} label="Loading the skill" />;
+  if (versions.isError) return <Failure what={t`The skill could not be loaded.`} error={versions.error} />;
+  if (!versions.data) return <Skeleton rows={3} label={t`Loading the skill`} />;
   const { skill, newest } = versions.data;
   return (
     <SkillForm

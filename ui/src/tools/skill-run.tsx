@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -19,14 +21,18 @@ export default function RunSkill(p: { team: string; skill: Schemas["TeamSkill"];
   );
   const w = places.find((x) => x.id === chosen) ?? places[0];
   return (
-    <Dialog open onClose={p.onClose} title={`Run ${p.skill.name}`} about={p.skill.description}>
+    <Dialog open onClose={p.onClose} title={t`Run ${p.skill.name}`} about={p.skill.description}>
       <DialogBody className="flex flex-col gap-4 pb-4">
-        {list.isPending && <Skeleton rows={2} label="Loading the workspaces" />}
-        {list.isError && !list.data && <Failure what="The workspaces could not be loaded." error={list.error} />}
-        {list.data && !w && <p className="text-fg2">Create a workspace first: an agent needs a place to work in.</p>}
+        {list.isPending && <Skeleton rows={2} label={t`Loading the workspaces`} />}
+        {list.isError && !list.data && <Failure what={t`The workspaces could not be loaded.`} error={list.error} />}
+        {list.data && !w && (
+          <p className="text-fg2">
+            <Trans>Create a workspace first: an agent needs a place to work in.</Trans>
+          </p>
+        )}
         {w && (
           <>
-            <Field label="Workspace">
+            <Field label={t`Workspace`}>
               {(ids) => (
                 <select {...ids} value={w.id} onChange={(e) => setChosen(e.target.value)} className={inputClass}>
                   {places.map((x) => (

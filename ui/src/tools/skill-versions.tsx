@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
@@ -28,7 +30,7 @@ export default function Versions({ skill: s, readOnly }: { skill: Skill; readOnl
     act: (version: number) =>
       data(api.PATCH("/skills/{id}", { params: { path: { id: s.id } }, body: { use_version: version } })),
     done: () => client.invalidateQueries({ queryKey: keys.skills() }),
-    failed: "The version was not put into use",
+    failed: t`The version was not put into use`,
   });
   const reject = useAction({
     act: () =>
@@ -36,12 +38,12 @@ export default function Versions({ skill: s, readOnly }: { skill: Skill; readOnl
         ? data(api.PATCH("/skills/{id}", { params: { path: { id: s.id } }, body: { use_version: s.in_use } }))
         : data(api.DELETE("/skills/{id}", { params: { path: { id: s.id } } })),
     confirm: () =>
-      s.in_use === 0 && { title: `Reject ${s.name}?`, body: "It is deleted.", action: "Reject", danger: true },
+      s.in_use === 0 && { title: t`Reject ${s.name}?`, body: t`It is deleted.`, action: t`Reject`, danger: true },
     done: () => client.invalidateQueries({ queryKey: keys.skills() }),
-    failed: "The draft was not rejected",
+    failed: t`The draft was not rejected`,
   });
-  if (list.isPending) return <Skeleton rows={3} label="Loading the versions" />;
-  if (!list.data) return <Failure what="The versions could not be loaded." error={list.error} />;
+  if (list.isPending) return <Skeleton rows={3} label={t`Loading the versions`} />;
+  if (!list.data) return <Failure what={t`The versions could not be loaded.`} error={list.error} />;
   const all = list.data.items;
   const at = all.findIndex((v) => v.version === shown);
   const v = all[at];
@@ -49,31 +51,35 @@ export default function Versions({ skill: s, readOnly }: { skill: Skill; readOnl
   const before = v && v.version === s.draft ? all.find((x) => x.version === s.in_use) : all[at + 1];
   return (
     <div className="mt-2 flex flex-col gap-3 border-l-2 border-hairline pl-3">
-      <ul aria-label={`Versions of ${s.name}`} className="flex flex-col gap-0.5">
+      <ul aria-label={t`Versions of ${s.name}`} className="flex flex-col gap-0.5">
         {all.map((x) => (
           <li key={x.version} className="flex flex-wrap items-center gap-x-3">
             <Button look="quiet" aria-pressed={x.version === shown} onClick={() => setShown(x.version)}>
-              Version {x.version}
+              <Trans>Version {x.version}</Trans>
             </Button>
             <span className="text-meta text-fg3">
-              {x.version === s.in_use ? "in use · " : x.version === s.draft ? "draft · " : ""}
-              {x.agent ? `${x.agent}, for ` : ""}
-              {x.saved_by.name || "somebody who has left"},{" "}
+              {x.version === s.in_use ? t`in use · ` : x.version === s.draft ? t`draft · ` : ""}
+              {x.agent ? t`${x.agent}, for ` : ""}
+              {x.saved_by.name || t`somebody who has left`},{" "}
               <span title={exact(x.saved_at)}>{ago(x.saved_at, now)}</span>
             </span>
             {!readOnly && x.version === s.draft && (
               <>
-                <Button busy={use.busy && "Accepting"} onClick={() => void use.run(x.version)}>
-                  Accept
+                <Button busy={use.busy && t`Accepting`} onClick={() => void use.run(x.version)}>
+                  <Trans>Accept</Trans>
                 </Button>
-                <Button look="quiet" busy={reject.busy && "Rejecting"} onClick={() => void reject.run()}>
-                  Reject
+                <Button look="quiet" busy={reject.busy && t`Rejecting`} onClick={() => void reject.run()}>
+                  <Trans>Reject</Trans>
                 </Button>
               </>
             )}
             {!readOnly && x.version !== s.draft && x.version !== s.in_use && (
-              <Button look="quiet" busy={use.busy && "Restoring"} onClick={() => void use.run(x.version)}>
-                Restore<span className="sr-only"> version {x.version}</span>
+              <Button look="quiet" busy={use.busy && t`Restoring`} onClick={() => void use.run(x.version)}>
+                <Trans>Restore</Trans>
+                <span className="sr-only">
+                  {" "}
+                  <Trans>version {x.version}</Trans>
+                </span>
               </Button>
             )}
           </li>
@@ -82,7 +88,7 @@ export default function Versions({ skill: s, readOnly }: { skill: Skill; readOnl
       {v && (
         <>
           <p className="text-meta text-fg3">
-            {before ? `Version ${v.version} beside version ${before.version}:` : `Version ${v.version}:`}
+            {before ? t`Version ${v.version} beside version ${before.version}:` : t`Version ${v.version}:`}
           </p>
           <DiffBlock
             key={v.version}

@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 import { InstructionsForm } from "./instructions";
 import { SkillList } from "./skill-list";
 
@@ -6,10 +7,12 @@ export default function ProjectSkills(p: { team: string; project: string; readOn
   return (
     <section aria-labelledby="project-skills" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="project-skills" className="text-title font-semibold">
-        Instructions and skills
+        <Trans>Instructions and skills</Trans>
       </h2>
       <InstructionsForm project={p.project} readOnly={!p.mayInstruct} />
-      <p className="text-fg2">Skills are procedures that agents read when they need them. Call one as /name.</p>
+      <p className="text-fg2">
+        <Trans>Skills are procedures that agents read when they need them. Call one as /name.</Trans>
+      </p>
       <SkillList team={p.team} project={p.project} readOnly={p.readOnly} />
     </section>
   );

@@ -1,5 +1,6 @@
+import { plural, t } from "@lingui/core/macro";
 import type { Schemas } from "@/api/client";
-import { count, plural } from "@/format/text";
+import { count } from "@/format/text";
 import type { MarkKind } from "@/kit/mark";
 
 export type ToolGroup = Schemas["ToolGroup"];
@@ -7,10 +8,10 @@ export type ToolGroup = Schemas["ToolGroup"];
 /** What a group costs agents while it is on. */
 export function groupCost(g: ToolGroup): string {
   const unlisted = g.tools.length - g.listed;
-  const rest = unlisted > 0 ? `, ${count(unlisted)} not listed` : "";
+  const rest = unlisted > 0 ? t`, ${count(unlisted)} not listed` : "";
   return g.listed === 0
-    ? `${plural(unlisted, "tool")}, not listed`
-    : `${plural(g.listed, "tool")} listed${rest}, about ${plural(g.context_tokens, "token")}`;
+    ? t`${plural(unlisted, { one: "# tool", other: "# tools" })}, not listed`
+    : `${plural(g.listed, { one: "# tool", other: "# tools" })} listed${rest}, about ${plural(g.context_tokens, { one: "# token", other: "# tokens" })}`;
 }
 
 /** Counts what agents are shown while these groups are on. */
@@ -30,15 +31,15 @@ export type ToolCall = Schemas["ToolCallRecord"];
 
 /** How a call ended. */
 export const OUTCOMES: Record<ToolCall["outcome"], { word: string; mark: MarkKind }> = {
-  running: { word: "Running", mark: "running" },
-  done: { word: "Done", mark: "done" },
-  failed: { word: "Failed", mark: "failed" },
-  refused: { word: "Refused", mark: "failed" },
-  broken: { word: "Broke", mark: "failed" },
-  cancelled: { word: "Cancelled", mark: "stopped" },
-  timed_out: { word: "Timed out", mark: "failed" },
-  unknown: { word: "Unknown", mark: "needs" },
+  running: { word: t`Running`, mark: "running" },
+  done: { word: t`Done`, mark: "done" },
+  failed: { word: t`Failed`, mark: "failed" },
+  refused: { word: t`Refused`, mark: "failed" },
+  broken: { word: t`Broke`, mark: "failed" },
+  cancelled: { word: t`Cancelled`, mark: "stopped" },
+  timed_out: { word: t`Timed out`, mark: "failed" },
+  unknown: { word: t`Unknown`, mark: "needs" },
 };
 
 /** Who called: an agent, or the program of a person. */
-export const callerOf = (c: Pick<ToolCall, "agent" | "client">): string => c.agent || c.client || "a person";
+export const callerOf = (c: Pick<ToolCall, "agent" | "client">): string => c.agent || c.client || t`a person`;

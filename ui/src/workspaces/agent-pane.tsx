@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useNavigate } from "@tanstack/react-router";
 import { type ReactNode, Suspense, useState } from "react";
 import { SETUP } from "@/agents/built-in";
@@ -88,7 +90,7 @@ export default function AgentPane({ workspace: w, sessions: all, closed, quiet, 
           <Menu
             trigger={
               <IconButton
-                label="New session, shell or split"
+                label={t`New session, shell or split`}
                 className="h-7! w-7! pointer-coarse:h-11! pointer-coarse:w-11!"
               >
                 <Icon name="plus" size={14} />
@@ -96,14 +98,14 @@ export default function AgentPane({ workspace: w, sessions: all, closed, quiet, 
             }
           >
             <MenuItem keys="o s" onSelect={add}>
-              Start another session
+              <Trans>Start another session</Trans>
             </MenuItem>
             <MenuItem disabled={shell.isPending} onSelect={() => shell.mutate()}>
-              Open a shell
+              <Trans>Open a shell</Trans>
             </MenuItem>
             {!phone && (
               <MenuItem disabled={shellBeside.isPending} onSelect={() => shellBeside.mutate()}>
-                Split with a new shell
+                <Trans>Split with a new shell</Trans>
               </MenuItem>
             )}
             {!phone &&
@@ -111,17 +113,23 @@ export default function AgentPane({ workspace: w, sessions: all, closed, quiet, 
                 .filter((s) => s.id !== beside?.id)
                 .map((s) => (
                   <MenuItem key={s.id} onSelect={() => setSecond(s.id)}>
-                    {s.id === shown?.id ? "Terminal beside the conversation" : `Split with ${s.title || s.agent_name}`}
+                    {s.id === shown?.id
+                      ? t`Terminal beside the conversation`
+                      : t`Split with ${s.title || s.agent_name}`}
                   </MenuItem>
                 ))}
-            {beside && <MenuItem onSelect={() => setSecond(undefined)}>Close the split</MenuItem>}
+            {beside && (
+              <MenuItem onSelect={() => setSecond(undefined)}>
+                <Trans>Close the split</Trans>
+              </MenuItem>
+            )}
           </Menu>
         )}
         {children}
       </SessionStrip>
       <div className={cx("flex min-h-0 flex-1", room < ABREAST && "flex-col")}>
         <div className="min-h-0 min-w-0 flex-1" onFocusCapture={() => setAt("first")}>
-          <Suspense fallback={<Skeleton label="Loading" />}>
+          <Suspense fallback={<Skeleton label={t`Loading`} />}>
             {talks ? (
               <ConversationTab workspace={w} />
             ) : (
@@ -141,7 +149,7 @@ export default function AgentPane({ workspace: w, sessions: all, closed, quiet, 
         </div>
         {beside && !closed && !phone && (
           <section
-            aria-label={`Beside: ${beside.title || beside.agent_name}`}
+            aria-label={t`Beside: ${beside.title || beside.agent_name}`}
             onFocusCapture={() => setAt("second")}
             className={cx(
               "flex min-h-0 min-w-0 flex-1 flex-col border-hairline",
@@ -151,14 +159,14 @@ export default function AgentPane({ workspace: w, sessions: all, closed, quiet, 
             <div className="flex shrink-0 items-center gap-2 border-b border-hairline bg-bg1 pr-1 pl-3">
               <h2 className="min-w-0 flex-1 truncate text-meta text-fg2">{beside.title || beside.agent_name}</h2>
               <Button look="quiet" onClick={() => open(beside)}>
-                Open
+                <Trans>Open</Trans>
               </Button>
-              <IconButton label="Close the split" onClick={() => setSecond(undefined)}>
+              <IconButton label={t`Close the split`} onClick={() => setSecond(undefined)}>
                 <Icon name="close" size={14} />
               </IconButton>
             </div>
             <div className="min-h-0 flex-1">
-              <Suspense fallback={<Skeleton label="Opening the terminal" />}>
+              <Suspense fallback={<Skeleton label={t`Opening the terminal`} />}>
                 <TerminalPane
                   key={beside.id}
                   sessionId={beside.id}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
@@ -21,21 +23,25 @@ export function PutAway({ workspace: w }: { workspace: Workspace }) {
       void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
       void client.invalidateQueries({ queryKey: ["workspace", w.id] });
     },
-    onError: (error) => toastError(`${w.name} could not be restored`, error, () => restore.mutate()),
+    onError: (error) => toastError(t`${w.name} could not be restored`, error, () => restore.mutate()),
   });
   return (
     <Empty
-      title={w.deleted_at ? `Deleted ${ago(w.deleted_at, now)}` : `Archived ${ago(w.archived_at ?? w.updated_at, now)}`}
+      title={
+        w.deleted_at ? t`Deleted ${ago(w.deleted_at, now)}` : t`Archived ${ago(w.archived_at ?? w.updated_at, now)}`
+      }
       action={
         team.can("workspace.edit") && (
-          <Button look="primary" busy={restore.isPending && "Restoring"} onClick={() => restore.mutate()}>
-            Restore
+          <Button look="primary" busy={restore.isPending && t`Restoring`} onClick={() => restore.mutate()}>
+            <Trans>Restore</Trans>
           </Button>
         )
       }
     >
-      {snapshotSummary(w.snapshot)[0]!.toUpperCase() + snapshotSummary(w.snapshot).slice(1)}. Restoring brings back the
-      branch and all files, including untracked files.
+      <Trans>
+        {snapshotSummary(w.snapshot)[0]!.toUpperCase() + snapshotSummary(w.snapshot).slice(1)}. Restoring brings back
+        the branch and all files, including untracked files.
+      </Trans>
     </Empty>
   );
 }

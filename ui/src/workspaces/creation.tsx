@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Suspense } from "react";
 import { api, data, type Workspace } from "@/api/client";
@@ -27,13 +29,13 @@ export function Creation({ workspace: w }: { workspace: Workspace }) {
   };
   const cancel = useMutation({
     mutationFn: () => data(api.POST("/workspaces/{id}/cancel", { params: { path: { id: w.id } } })),
-    onError: (error) => toastError("The creation was not cancelled", error),
+    onError: (error) => toastError(t`The creation was not cancelled`, error),
     ...after,
   });
   const retry = useMutation({
     mutationFn: () => data(api.POST("/workspaces/{id}/retry", { params: { path: { id: w.id } } })),
     onMutate: () => clearProblem(w.id),
-    onError: (error) => noteProblem(w.id, error) || toastError("The creation was not tried again", error),
+    onError: (error) => noteProblem(w.id, error) || toastError(t`The creation was not tried again`, error),
     ...after,
   });
   const { place, name, sandbox, starting, problem } = useWatched(w);
@@ -44,11 +46,11 @@ export function Creation({ workspace: w }: { workspace: Workspace }) {
     <div className="flex h-full min-h-0 flex-col gap-4 overflow-y-auto p-4 md:p-6">
       <section aria-labelledby="creation" className="w-full max-w-2xl">
         <h2 id="creation" className="text-title font-semibold">
-          {failed ? "The workspace could not be created" : "Creating the workspace"}
+          {failed ? t`The workspace could not be created` : t`Creating the workspace`}
         </h2>
         {failed && (
           <p role="alert" className="mt-0.5 break-words text-fg2">
-            {w.state_reason || "A step failed."} Everything created so far was removed.
+            <Trans>{w.state_reason || t`A step failed.`} Everything created so far was removed.</Trans>
           </p>
         )}
         <ol className="mt-3" aria-live="polite">
@@ -59,7 +61,7 @@ export function Creation({ workspace: w }: { workspace: Workspace }) {
             <StepRow
               step={{
                 name: "session",
-                title: `Start ${start.name}`,
+                title: t`Start ${start.name}`,
                 state: "pending",
                 detail: "",
                 started_at: null,
@@ -80,20 +82,22 @@ export function Creation({ workspace: w }: { workspace: Workspace }) {
         )}
         {!failed && start && !starting && (
           <p className="mt-2 text-fg2">
-            You can leave this page. It continues in the background, and the session starts when this is done.
+            <Trans>
+              You can leave this page. It continues in the background, and the session starts when this is done.
+            </Trans>
           </p>
         )}
         {edit && (
           <div className="mt-4 flex gap-2">
             {failed ? (
               !problem && (
-                <Button look="primary" busy={retry.isPending && "Retrying"} onClick={() => retry.mutate()}>
-                  Try again
+                <Button look="primary" busy={retry.isPending && t`Retrying`} onClick={() => retry.mutate()}>
+                  <Trans>Try again</Trans>
                 </Button>
               )
             ) : (
-              <Button busy={cancel.isPending && "Cancelling"} onClick={() => cancel.mutate()}>
-                Cancel
+              <Button busy={cancel.isPending && t`Cancelling`} onClick={() => cancel.mutate()}>
+                <Trans>Cancel</Trans>
               </Button>
             )}
           </div>
@@ -102,7 +106,7 @@ export function Creation({ workspace: w }: { workspace: Workspace }) {
       {!failed && starting && sandbox && <Starting workspace={w} sandbox={sandbox} name={name} />}
       {setup?.session_id && (
         <section
-          aria-label="Output of the setup script"
+          aria-label={t`Output of the setup script`}
           className="min-h-60 flex-1 overflow-hidden rounded-md border border-hairline"
         >
           <Suspense>

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Workspace } from "@/api/client";
 import type { MarkKind } from "@/kit/mark";
 
@@ -6,14 +7,14 @@ export const GROUPS = ["needs", "failed", "stuck", "review", "running", "setup",
 export type Group = (typeof GROUPS)[number];
 
 export const GROUP_NAMES: Record<Group, string> = {
-  needs: "Needs you",
-  failed: "Failed",
-  stuck: "Stuck",
-  review: "Ready to review",
-  running: "Working",
-  setup: "Setting up",
-  idle: "Idle",
-  done: "Done",
+  needs: t`Needs you`,
+  failed: t`Failed`,
+  stuck: t`Stuck`,
+  review: t`Ready to review`,
+  running: t`Working`,
+  setup: t`Setting up`,
+  idle: t`Idle`,
+  done: t`Done`,
 };
 
 export interface Standing {
@@ -27,44 +28,44 @@ export interface Standing {
 /** Where a workspace stands, as a person should see it. */
 export function standing(w: Workspace): Standing {
   const say = (mark: MarkKind, group: Group, word: string, text = ""): Standing => ({ mark, group, word, text });
-  if (w.deleted_at) return say("stopped", "done", "In the trash");
-  if (w.state === "archived") return say("stopped", "done", "Archived");
+  if (w.deleted_at) return say("stopped", "done", t`In the trash`);
+  if (w.state === "archived") return say("stopped", "done", t`Archived`);
   if (w.state === "creating" || w.state === "setting_up") {
     const step = w.steps.find((s) => s.state === "running");
-    return say("setup", "setup", "Setting up", step?.title ?? "");
+    return say("setup", "setup", t`Setting up`, step?.title ?? "");
   }
-  if (w.state === "failed") return say("failed", "failed", "Failed", w.state_reason);
+  if (w.state === "failed") return say("failed", "failed", t`Failed`, w.state_reason);
   const why = w.attention;
   switch (why?.reason) {
     case "waiting":
-      return say("needs", "needs", "Needs you", why.text);
+      return say("needs", "needs", t`Needs you`, why.text);
     case "stuck":
-      return say("needs", "stuck", "Stuck", why.text);
+      return say("needs", "stuck", t`Stuck`, why.text);
     case "conflict":
-      return say("needs", "needs", "Conflict", why.text);
+      return say("needs", "needs", t`Conflict`, why.text);
     case "failed":
-      return say("failed", "failed", "Failed", why.text);
+      return say("failed", "failed", t`Failed`, why.text);
     case "finished":
       return w.merged_at && w.changes.files === 0
-        ? say("merged", "done", "Merged")
-        : say("review", "review", w.changes.files > 0 ? "Ready to review" : "Finished", why.text);
+        ? say("merged", "done", t`Merged`)
+        : say("review", "review", w.changes.files > 0 ? t`Ready to review` : t`Finished`, why.text);
   }
   switch (w.agents.state) {
     case "waiting":
-      return say("needs", "needs", "Needs you");
+      return say("needs", "needs", t`Needs you`);
     case "starting":
-      return say("running", "running", "Starting");
+      return say("running", "running", t`Starting`);
     case "working":
-      return say("running", "running", "Working");
+      return say("running", "running", t`Working`);
     case "failed":
-      return say("failed", "failed", "Failed");
+      return say("failed", "failed", t`Failed`);
     case "lost":
-      return say("failed", "failed", "Lost");
+      return say("failed", "failed", t`Lost`);
   }
-  if (w.state === "paused") return say("stopped", "idle", "Paused");
-  if (w.merged_at) return say("merged", "done", "Merged");
-  if (w.agents.state === "exited") return say("done", "done", "Done");
-  return say("idle", "idle", w.agents.state === "none" ? "No session yet" : "Idle");
+  if (w.state === "paused") return say("stopped", "idle", t`Paused`);
+  if (w.merged_at) return say("merged", "done", t`Merged`);
+  if (w.agents.state === "exited") return say("done", "done", t`Done`);
+  return say("idle", "idle", w.agents.state === "none" ? t`No session yet` : t`Idle`);
 }
 
 export interface Grouped {

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
@@ -90,11 +92,11 @@ export function WorkspaceHead({ workspace: w, sessions, side }: Props) {
   useAction("workspace.rename", () => setRenaming(true), edit);
   useAction("workspace.archive", () => dialog("archive"), edit && !closed);
   useAction("workspace.delete", () => dialog("delete"), edit && !w.deleted_at);
-  const copyLink = () => void copyText(location.href, "the link");
+  const copyLink = () => void copyText(location.href, t`the link`);
   useAction("copy.link", copyLink);
   useAction("workspace.place", () => dialog("place"), !closed);
   useAction("workspace.move", () => dialog("move"), canMove);
-  useAction("copy.branch", () => void copyText(w.branch, "the branch name"));
+  useAction("copy.branch", () => void copyText(w.branch, t`the branch name`));
 
   return (
     <header className="squeezed:not-has-[input]:hidden short:flex-nowrap short:items-center short:py-1 flex flex-wrap items-start gap-x-4 gap-y-2 bg-bg1 px-4 pt-3 pb-1.5">
@@ -127,9 +129,12 @@ export function WorkspaceHead({ workspace: w, sessions, side }: Props) {
         </div>
         <p className="mt-0.5 flex flex-wrap items-baseline gap-x-2 text-meta text-fg3 max-md:hidden short:hidden">
           <span className="min-w-0 break-all">
-            <span className="font-mono text-code text-fg2">{w.branch || "no branch yet"}</span>
+            <span className="font-mono text-code text-fg2">{w.branch || t`no branch yet`}</span>
             <span aria-hidden> ← </span>
-            <span className="sr-only"> from </span>
+            <span className="sr-only">
+              {" "}
+              <Trans>from</Trans>{" "}
+            </span>
             <span className="font-mono text-code">{w.base}</span>
           </span>
           <span aria-hidden>·</span>
@@ -149,19 +154,23 @@ export function WorkspaceHead({ workspace: w, sessions, side }: Props) {
       <div className="short:flex-nowrap flex flex-wrap items-center gap-2">
         {canStop && (
           <Button
-            busy={stop.isPending && "Stopping"}
+            busy={stop.isPending && t`Stopping`}
             onClick={() => target && stop.mutate(target)}
-            title={`Stop ${target?.agent_name}`}
+            title={t`Stop ${target?.agent_name}`}
           >
-            Stop
+            <Trans>Stop</Trans>
           </Button>
         )}
         {w.run_id && (
           <Link to="/$team/runs/$run" params={{ team: team.slug, run: w.run_id }} className={buttonClass("plain")}>
-            Compare
+            <Trans>Compare</Trans>
           </Link>
         )}
-        {canCommit && <Button onClick={commit}>Commit</Button>}
+        {canCommit && (
+          <Button onClick={commit}>
+            <Trans>Commit</Trans>
+          </Button>
+        )}
         {canMerge && w.runner_folder && (
           <Suspense>
             <Deliver workspace={w} folder={w.runner_folder} />
@@ -169,58 +178,62 @@ export function WorkspaceHead({ workspace: w, sessions, side }: Props) {
         )}
         {canMerge && side !== "merge" && (
           <Button look={some ? "primary" : "plain"} onClick={merge}>
-            Merge…
+            <Trans>Merge…</Trans>
           </Button>
         )}
         <Menu
           trigger={
-            <IconButton label="More actions for this workspace">
+            <IconButton label={t`More actions for this workspace`}>
               <Icon name="more" />
             </IconButton>
           }
         >
           {!closed && (
             <MenuItem onSelect={() => dialog("place")} keys="mod+e p">
-              Place, limits, network
+              <Trans>Place, limits, network</Trans>
             </MenuItem>
           )}
           {canMove && (
             <MenuItem onSelect={() => dialog("move")} keys="mod+e v">
-              Move to another place…
+              <Trans>Move to another place…</Trans>
             </MenuItem>
           )}
           {edit && (
             <MenuItem onSelect={() => setRenaming(true)} keys="f2">
-              Rename
+              <Trans>Rename</Trans>
             </MenuItem>
           )}
           <PrivacyItem workspace={w} />
           <OwnSecretsItem workspace={w} />
           <MenuItem onSelect={copyLink} keys="y l">
-            Copy link
+            <Trans>Copy link</Trans>
           </MenuItem>
           {sharable && (
-            <MenuItem onSelect={() => setSharing(sharable)}>Share view-only link {sharable.agent_name}…</MenuItem>
+            <MenuItem onSelect={() => setSharing(sharable)}>
+              <Trans>Share view-only link {sharable.agent_name}…</Trans>
+            </MenuItem>
           )}
           {w.branch && (
-            <MenuItem onSelect={() => void copyText(w.branch, "the branch name")} keys="y b">
-              Copy branch name
+            <MenuItem onSelect={() => void copyText(w.branch, t`the branch name`)} keys="y b">
+              <Trans>Copy branch name</Trans>
             </MenuItem>
           )}
           {w.path && (
-            <MenuItem onSelect={() => void copyText(w.path ?? "", "the folder")}>Copy folder on the server</MenuItem>
+            <MenuItem onSelect={() => void copyText(w.path ?? "", t`the folder`)}>
+              <Trans>Copy folder on the server</Trans>
+            </MenuItem>
           )}
           {edit && (
             <>
               <MenuLine />
               {!closed && (
                 <MenuItem onSelect={() => dialog("archive")} keys="mod+e a">
-                  Archive…
+                  <Trans>Archive…</Trans>
                 </MenuItem>
               )}
               {!w.deleted_at && (
                 <MenuItem danger onSelect={() => dialog("delete")} keys="mod+e d">
-                  Delete…
+                  <Trans>Delete…</Trans>
                 </MenuItem>
               )}
             </>
@@ -249,7 +262,7 @@ function Rename({ workspace: w, done }: { workspace: Workspace; done: () => void
     },
     onError: (error, _name, old) => {
       if (old) client.setQueryData(keys.workspace(w.id), old);
-      toastError("The name was not changed", error);
+      toastError(t`The name was not changed`, error);
     },
     onSettled: () => {
       void client.invalidateQueries({ queryKey: keys.workspace(w.id), exact: true });
@@ -258,7 +271,7 @@ function Rename({ workspace: w, done }: { workspace: Workspace; done: () => void
     onSuccess: (_now, name, old) => {
       if (!old || old.name === name) return;
       const undo = () => rename.mutate(old.name);
-      toast({ title: `Renamed to ${name}`, lasts: 10_000, actions: [{ label: "Undo", run: undo }] });
+      toast({ title: t`Renamed to ${name}`, lasts: 10_000, actions: [{ label: t`Undo`, run: undo }] });
     },
   });
   const save = (value: string) => {
@@ -270,7 +283,7 @@ function Rename({ workspace: w, done }: { workspace: Workspace; done: () => void
     <input
       // biome-ignore lint/a11y/noAutofocus: the person asked to type here
       autoFocus
-      aria-label="Name of the workspace"
+      aria-label={t`Name of the workspace`}
       defaultValue={w.name}
       maxLength={200}
       onFocus={(e) => e.target.select()}

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
@@ -19,20 +20,20 @@ export function PrivacyItem({ workspace: w }: { workspace: Workspace }) {
         now.private
           ? {
               kind: "good",
-              title: `${w.key} is private`,
-              text: "Nobody else can see it. Others who had it open were disconnected.",
+              title: t`${w.key} is private`,
+              text: t`Nobody else can see it. Others who had it open were disconnected.`,
             }
-          : { kind: "good", title: `${w.key} is visible to the team` },
+          : { kind: "good", title: t`${w.key} is visible to the team` },
       );
     },
-    onError: (error) => toastError("The visibility of the workspace was not changed", error),
+    onError: (error) => toastError(t`The visibility of the workspace was not changed`, error),
     onSettled: () => void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] }),
   });
   // Only who made it makes it private; whoever sees a private one may open it: its owner, or admins once the owner has left.
   if (!team.can("workspace.edit") || (!w.private && w.owner.id !== me.user.id)) return null;
   return (
     <MenuItem onSelect={() => set.mutate(!w.private)}>
-      {w.private ? "Make visible to the team" : "Make private"}
+      {w.private ? t`Make visible to the team` : t`Make private`}
     </MenuItem>
   );
 }

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import type { Workspace } from "@/api/client";
 import { Icon } from "@/kit/icon";
 
@@ -12,11 +14,13 @@ export function PrivateMark({
   if (!w.private) return null;
   return (
     <span
-      title={`Private: only ${w.owner.name} can see it`}
+      title={t`Private: only ${w.owner.name} can see it`}
       className="inline-flex shrink-0 items-center gap-0.5 self-center text-micro whitespace-nowrap text-fg3"
     >
       <Icon name="lock" size={12} />
-      <span className={short ? "sr-only" : undefined}>Private</span>
+      <span className={short ? "sr-only" : undefined}>
+        <Trans>Private</Trans>
+      </span>
     </span>
   );
 }

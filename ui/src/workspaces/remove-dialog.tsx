@@ -1,8 +1,10 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useIsMutating, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { api, data, type Workspace } from "@/api/client";
 import { lossQuery, removeKey } from "@/api/queries";
-import { count, plural, visible } from "@/format/text";
+import { count, visible } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
 import { Busy, Failure, FormError } from "@/kit/states";
@@ -35,7 +37,7 @@ export default function RemoveDialog({
       refresh();
       await navigate({ to: "/$team/w/$key", params: { team: team.slug, key: w.key } });
     } catch (error) {
-      toastError(`${w.name} could not be restored`, error, () => void undo());
+      toastError(t`${w.name} could not be restored`, error, () => void undo());
     }
   };
   const remove = useMutation({
@@ -48,9 +50,9 @@ export default function RemoveDialog({
       await navigate({ to: "/$team/w", params: { team: team.slug } });
       refresh();
       toast({
-        title: how === "archive" ? `${w.name} is archived` : `${w.name} is in the trash`,
+        title: how === "archive" ? t`${w.name} is archived` : t`${w.name} is in the trash`,
         lasts: 10_000,
-        actions: [{ label: "Undo", run: () => void undo() }],
+        actions: [{ label: t`Undo`, run: () => void undo() }],
       });
     },
   });
@@ -61,19 +63,21 @@ export default function RemoveDialog({
     <Dialog
       open
       onClose={onClose}
-      title={how === "archive" ? `Archive ${w.name}?` : `Delete ${w.name}?`}
+      title={how === "archive" ? t`Archive ${w.name}?` : t`Delete ${w.name}?`}
       about={
         how === "archive"
-          ? "Its work is saved, and you can restore it at any time."
-          : "Its folder, branch and sandbox are removed. Its work moves to the trash, where you can restore it."
+          ? t`Its work is saved, and you can restore it at any time.`
+          : t`Its folder, branch and sandbox are removed. Its work moves to the trash, where you can restore it.`
       }
     >
       <DialogBody>
         {loss.isPending ? (
-          <Busy>Checking its contents…</Busy>
+          <Busy>
+            <Trans>Checking its contents…</Trans>
+          </Busy>
         ) : loss.isError ? (
           <Failure
-            what="What would be lost could not be determined."
+            what={t`What would be lost could not be determined.`}
             error={loss.error}
             retry={() => void loss.refetch()}
           />
@@ -82,23 +86,36 @@ export default function RemoveDialog({
             <ul className="flex flex-col gap-2">
               {l.running_sessions > 0 && (
                 <li>
-                  <span className="text-needs">{plural(l.running_sessions, "session")}</span> at work in it{" "}
-                  {l.running_sessions === 1 ? "is" : "are"} stopped.
+                  <Trans>
+                    <span className="text-needs">
+                      {plural(l.running_sessions, { one: "# session", other: "# sessions" })}
+                    </span>{" "}
+                    at work in it {l.running_sessions === 1 ? t`is` : t`are`} stopped.
+                  </Trans>
                 </li>
               )}
               {l.unmerged_commits > 0 && (
                 <li>
-                  <span className="font-medium">{plural(l.unmerged_commits, "commit")}</span> not in{" "}
-                  <span className="font-mono text-code">{w.base}</span>.
+                  <Trans>
+                    <span className="font-medium">
+                      {plural(l.unmerged_commits, { one: "# commit", other: "# commits" })}
+                    </span>{" "}
+                    not in <span className="font-mono text-code">{w.base}</span>.
+                  </Trans>
                 </li>
               )}
               {l.uncommitted_count > 0 && (
                 <li>
-                  <span className="font-medium">{plural(l.uncommitted_count, "file")}</span> uncommitted:
+                  <Trans>
+                    <span className="font-medium">
+                      {plural(l.uncommitted_count, { one: "# file", other: "# files" })}
+                    </span>{" "}
+                    uncommitted:
+                  </Trans>
                   <ul
                     // biome-ignore lint/a11y/noNoninteractiveTabindex: a list that scrolls must be reachable by keyboard
                     tabIndex={0}
-                    aria-label="Uncommitted files"
+                    aria-label={t`Uncommitted files`}
                     className="mt-1 max-h-40 overflow-y-auto rounded-sm bg-bg2 px-2 py-1 font-mono text-code leading-[18px]"
                   >
                     {l.uncommitted.map((path) => (
@@ -107,17 +124,19 @@ export default function RemoveDialog({
                       </li>
                     ))}
                     {l.uncommitted_count > l.uncommitted.length && (
-                      <li className="text-fg3">and {count(l.uncommitted_count - l.uncommitted.length)} more</li>
+                      <li className="text-fg3">
+                        <Trans>and {count(l.uncommitted_count - l.uncommitted.length)} more</Trans>
+                      </li>
                     )}
                   </ul>
                 </li>
               )}
               <li className="text-fg2">
                 {nothing
-                  ? "Everything is merged. Nothing would be lost."
+                  ? t`Everything is merged. Nothing would be lost.`
                   : l.restorable
-                    ? "All of this is saved, including untracked files. Restore brings it back."
-                    : "These files could not be saved for a later restore."}
+                    ? t`All of this is saved, including untracked files. Restore brings it back.`
+                    : t`These files could not be saved for a later restore.`}
               </li>
             </ul>
           )
@@ -128,15 +147,15 @@ export default function RemoveDialog({
       </DialogBody>
       <DialogFoot>
         <Button data-first onClick={onClose}>
-          Cancel
+          <Trans>Cancel</Trans>
         </Button>
         <Button
           look={how === "archive" ? "primary" : "danger"}
-          busy={remove.isPending && (how === "archive" ? "Archiving" : "Deleting")}
+          busy={remove.isPending && (how === "archive" ? t`Archiving` : t`Deleting`)}
           disabled={loss.isPending}
           onClick={() => remove.mutate()}
         >
-          {how === "archive" ? "Archive" : "Delete"}
+          {how === "archive" ? t`Archive` : t`Delete`}
         </Button>
       </DialogFoot>
     </Dialog>

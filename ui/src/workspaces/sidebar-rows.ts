@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Workspace } from "@/api/client";
 import { matches, wordsOf } from "./filter";
 import { GROUP_NAMES, GROUPS, type Grouped, type Standing, standing } from "./groups";
@@ -106,7 +107,7 @@ export function sidebarRows(list: readonly Workspace[], view: View): Row[] {
 
   add(
     PINNED,
-    "Pinned",
+    t`Pinned`,
     pinned.map((i) => ({ lead: i, items: [i] })),
   );
   // Items are sorted by urgency, so an entry stands where its most urgent workspace does.

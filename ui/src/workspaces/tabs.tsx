@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useRef } from "react";
 import { count } from "@/format/text";
@@ -11,16 +13,16 @@ import { ACTIVE_TAB } from "@/sessions/active-tab";
 import { EXTRA, type Extra, MAIN, type Side, type WorkspaceSearch } from "./search";
 
 const NAMES: Record<Side, string> = {
-  changes: "Changes",
-  files: "Files",
-  merge: "Checks & merge",
-  timeline: "Timeline",
-  history: "History",
-  artifacts: "Artifacts",
+  changes: t`Changes`,
+  files: t`Files`,
+  merge: t`Checks & merge`,
+  timeline: t`Timeline`,
+  history: t`History`,
+  artifacts: t`Artifacts`,
   code: "Code",
-  preview: "Preview",
-  browser: "Browser",
-  desktop: "Desktop",
+  preview: t`Preview`,
+  browser: t`Browser`,
+  desktop: t`Desktop`,
 };
 
 const ICONS: Record<Side, string> = {
@@ -93,7 +95,7 @@ export function SideTabs({ side, files, extras, to, onOpen, onClose, onNear, age
   };
   return (
     <nav
-      aria-label="Views of the workspace"
+      aria-label={t`Views of the workspace`}
       className="squeezed:hidden flex shrink-0 items-stretch border-b border-hairline bg-bg1 pr-1"
     >
       <div ref={strip} className="flex min-w-0 flex-1 gap-4 overflow-x-auto px-4">
@@ -107,11 +109,13 @@ export function SideTabs({ side, files, extras, to, onOpen, onClose, onNear, age
             className={TAB}
           >
             <Icon path={AGENT} size={14} className="text-fg3" />
-            Agent
+            <Trans>Agent</Trans>
             {agent.needs && side !== undefined && (
               <>
                 <Shape kind="needs" />
-                <span className="sr-only">, needs you</span>
+                <span className="sr-only">
+                  <Trans>, needs you</Trans>
+                </span>
               </>
             )}
           </Link>
@@ -121,7 +125,7 @@ export function SideTabs({ side, files, extras, to, onOpen, onClose, onNear, age
           <span key={e} className="flex shrink-0 items-center">
             {link(e)}
             <IconButton
-              label={`Close ${NAMES[e]}`}
+              label={t`Close ${NAMES[e]}`}
               onClick={() => onClose(e)}
               className="h-6! w-6! pointer-coarse:h-11! pointer-coarse:w-11!"
             >
@@ -134,7 +138,7 @@ export function SideTabs({ side, files, extras, to, onOpen, onClose, onNear, age
             <Menu
               align="start"
               trigger={
-                <IconButton label="More views" className="h-7! w-7! pointer-coarse:h-11! pointer-coarse:w-11!">
+                <IconButton label={t`More views`} className="h-7! w-7! pointer-coarse:h-11! pointer-coarse:w-11!">
                   <Icon name="plus" size={14} />
                 </IconButton>
               }
@@ -172,9 +176,9 @@ export function TimelineSwitch({ side, to }: { side: "timeline" | "history"; to:
     </Link>
   );
   return (
-    <nav aria-label="What happened" className="flex shrink-0 gap-1 border-b border-hairline bg-bg0 px-3 py-1">
-      {half("timeline", "Events")}
-      {half("history", "History")}
+    <nav aria-label={t`What happened`} className="flex shrink-0 gap-1 border-b border-hairline bg-bg0 px-3 py-1">
+      {half("timeline", t`Events`)}
+      {half("history", t`History`)}
     </nav>
   );
 }

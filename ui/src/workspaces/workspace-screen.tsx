@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useIsMutating, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { type ReactNode, Suspense, useEffect, useRef } from "react";
@@ -57,10 +58,10 @@ export function WorkspaceScreen() {
   const found = useWorkspaceByKey(team.slug, key);
   useTitle(found.workspace?.name ?? key);
   if (found.workspace) return <Open key={found.workspace.id} workspace={found.workspace} />;
-  if (found.pending) return <Skeleton rows={5} label="Loading the workspace" />;
+  if (found.pending) return <Skeleton rows={5} label={t`Loading the workspace`} />;
   if (found.error)
     return (
-      <Failure className="m-4" what="The workspace could not be loaded." error={found.error} retry={found.retry} />
+      <Failure className="m-4" what={t`The workspace could not be loaded.`} error={found.error} retry={found.retry} />
     );
   return <NotFound />;
 }
@@ -178,12 +179,12 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   const agent = (
     <AgentPane workspace={w} sessions={list} closed={closed} quiet={two && named !== undefined} single={!two}>
       {two && !hidden && (
-        <IconButton label="Hide the pane beside the agent" onClick={() => hide("side")}>
+        <IconButton label={t`Hide the pane beside the agent`} onClick={() => hide("side")}>
           <Icon name="hideRight" />
         </IconButton>
       )}
       {hidden && (
-        <IconButton label="Show the pane beside the agent" onClick={() => goSide(kept.side)}>
+        <IconButton label={t`Show the pane beside the agent`} onClick={() => goSide(kept.side)}>
           <Icon name="split" />
         </IconButton>
       )}
@@ -211,7 +212,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
     >
       {two && (
         <IconButton
-          label={front ? "Hide the agent" : "Show the agent"}
+          label={front ? t`Hide the agent` : t`Show the agent`}
           aria-pressed={!front}
           onClick={() => (front ? hide("agent") : setAlone(undefined))}
         >
@@ -224,7 +225,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
     <>
       {(side === "timeline" || side === "history") && <TimelineSwitch side={side} to={toSide} />}
       <div className="min-h-0 flex-1">
-        <Suspense fallback={<Skeleton label="Loading" />}>
+        <Suspense fallback={<Skeleton label={t`Loading`} />}>
           {side === "timeline" ? (
             <TimelineTab workspace={w} />
           ) : side === "history" ? (
@@ -297,7 +298,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
         )}
         <div ref={frame} className="flex min-h-0 flex-1">
           {width === undefined ? null : leaving ? (
-            <Skeleton label="Archiving" />
+            <Skeleton label={t`Archiving`} />
           ) : (
             <Panes
               width={width}
@@ -347,7 +348,7 @@ function Panes({ width, agent, side }: { width: number; agent?: ReactNode; side?
         <Pane
           key="agent"
           role="region"
-          aria-label="Agent"
+          aria-label={t`Agent`}
           data-keys="conversation"
           style={both ? { flexBasis: `${share * 100}%` } : undefined}
           className={both ? "shrink-0 grow-0" : "flex-1"}
@@ -357,7 +358,7 @@ function Panes({ width, agent, side }: { width: number; agent?: ReactNode; side?
       )}
       {both && (
         <Divider
-          label="Width of the agent's pane"
+          label={t`Width of the agent's pane`}
           value={share * 100}
           min={least * 100}
           max={(1 - least) * 100}
@@ -373,7 +374,7 @@ function Panes({ width, agent, side }: { width: number; agent?: ReactNode; side?
           id={SIDE_PANE}
           tabIndex={-1}
           role="region"
-          aria-label="Side pane"
+          aria-label={t`Side pane`}
           data-keys="changes"
           className="flex min-h-0 flex-1 flex-col outline-none"
         >

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { Suspense } from "react";
@@ -35,14 +37,14 @@ export function WorkspacesScreen() {
   const team = useTeam();
   const me = useMe();
   const list = useQuery(workspacesQuery(team.slug, show));
-  useTitle(show === "trash" ? "Trash" : show === "archived" ? "Archived" : "Workspaces");
+  useTitle(show === "trash" ? t`Trash` : show === "archived" ? t`Archived` : t`Workspaces`);
 
   return (
     <Page
-      title="Workspaces"
+      title={t`Workspaces`}
       actions={
         <Link to="/$team/runs" params={{ team: team.slug }} className={buttonClass("plain")}>
-          Comparisons
+          <Trans>Comparisons</Trans>
         </Link>
       }
     >
@@ -51,12 +53,12 @@ export function WorkspacesScreen() {
           <IsolationOffer />
         </Suspense>
       )}
-      <nav aria-label="Which workspaces" className="mb-3 flex gap-4 border-b border-hairline">
+      <nav aria-label={t`Which workspaces`} className="mb-3 flex gap-4 border-b border-hairline">
         {(
           [
-            [undefined, "Active"],
-            ["archived", "Archived"],
-            ["trash", "Trash"],
+            [undefined, t`Active`],
+            ["archived", t`Archived`],
+            ["trash", t`Trash`],
           ] as const
         ).map(([value, label]) => (
           <Link
@@ -72,13 +74,13 @@ export function WorkspacesScreen() {
         ))}
       </nav>
       {show === "trash" ? (
-        <Suspense fallback={<Skeleton rows={6} label="Loading the trash" />}>
+        <Suspense fallback={<Skeleton rows={6} label={t`Loading the trash`} />}>
           <Trash />
         </Suspense>
       ) : list.isPending ? (
-        <Skeleton rows={6} label="Loading workspaces" />
+        <Skeleton rows={6} label={t`Loading workspaces`} />
       ) : list.isError && !list.data ? (
-        <Failure what="The workspaces could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`The workspaces could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       ) : list.data.length === 0 ? (
         <NoWorkspaces show={show} />
       ) : show === "active" ? (
@@ -108,11 +110,19 @@ export function WorkspacesScreen() {
 function NoWorkspaces({ show }: { show: "active" | "archived" | "trash" }) {
   const team = useTeam();
   if (show === "archived")
-    return <Empty title="No archived workspaces">Archive a workspace to hide it and save all its work.</Empty>;
+    return (
+      <Empty title={t`No archived workspaces`}>
+        <Trans>Archive a workspace to hide it and save all its work.</Trans>
+      </Empty>
+    );
   if (!team.can("workspace.create"))
-    return <Empty title="No workspaces yet">A workspace is a branch, a folder and the agents working in it.</Empty>;
+    return (
+      <Empty title={t`No workspaces yet`}>
+        <Trans>A workspace is a branch, a folder and the agents working in it.</Trans>
+      </Empty>
+    );
   return (
-    <Suspense fallback={<Skeleton label="Loading" />}>
+    <Suspense fallback={<Skeleton label={t`Loading`} />}>
       <HomeComposer />
     </Suspense>
   );
@@ -138,10 +148,14 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
             <OverlapMark workspace={w} short />
             <PullMark workspace={w} />
             <Faces
-              label="Watching"
+              label={t`Watching`}
               people={w.agents.watchers
                 .filter((p) => p.user_id !== me.user.id)
-                .map((p) => ({ userId: p.user_id, name: p.name, note: p.holds ? "has exclusive control" : undefined }))}
+                .map((p) => ({
+                  userId: p.user_id,
+                  name: p.name,
+                  note: p.holds ? t`has exclusive control` : undefined,
+                }))}
             />
           </span>
           <span className="block truncate text-meta text-fg3">
@@ -157,7 +171,7 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
         <span className="hidden text-right md:block">
           {w.changes.files > 0 && <Counts additions={w.changes.additions} deletions={w.changes.deletions} />}
         </span>
-        <span className="hidden text-right text-fg2 tabular-nums md:block" title="Cost so far">
+        <span className="hidden text-right text-fg2 tabular-nums md:block" title={t`Cost so far`}>
           {costOf(w)}
         </span>
         <span className="hidden text-right text-fg3 md:block" title={exact(w.attention?.at ?? w.updated_at)}>
@@ -180,16 +194,16 @@ function PutAwayRow({ workspace: w }: { workspace: Workspace }) {
       void client.invalidateQueries({ queryKey: ["workspace", w.id] });
       toast({
         kind: "good",
-        title: `${w.name} is restored`,
+        title: t`${w.name} is restored`,
         actions: [
           {
-            label: "Open",
+            label: t`Open`,
             run: () => void navigate({ to: "/$team/w/$key", params: { team: team.slug, key: back.key } }),
           },
         ],
       });
     },
-    onError: (error) => toastError(`${w.name} could not be restored`, error, () => restore.mutate()),
+    onError: (error) => toastError(t`${w.name} could not be restored`, error, () => restore.mutate()),
   });
   const at = w.deleted_at ?? w.archived_at ?? w.updated_at;
   return (
@@ -205,15 +219,15 @@ function PutAwayRow({ workspace: w }: { workspace: Workspace }) {
         </p>
       </div>
       <span className={cx("text-fg3")} title={exact(at)}>
-        {w.deleted_at ? "deleted" : "archived"} {ago(at, now)}
+        {w.deleted_at ? t`deleted` : t`archived`} {ago(at, now)}
       </span>
       {team.can("workspace.edit") && (
         <Button
-          busy={restore.isPending && "Restoring"}
+          busy={restore.isPending && t`Restoring`}
           onClick={() => restore.mutate()}
-          aria-label={`Restore ${w.name}`}
+          aria-label={t`Restore ${w.name}`}
         >
-          Restore
+          <Trans>Restore</Trans>
         </Button>
       )}
     </li>

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { FilePatch } from "./lines";
 import { parsePatch } from "./patch";
 import type { PatchAnswer, PatchAsk } from "./patch.worker";
@@ -19,7 +20,7 @@ export function warmUp(): void {
     broken = true;
     worker = undefined;
     for (const w of waiting.values())
-      w.reject(new Error("The changes could not be read in the background. Try again."));
+      w.reject(new Error(t`The changes could not be read in the background. Try again.`));
     waiting.clear();
   };
 }

@@ -1,7 +1,7 @@
+import { plural, t } from "@lingui/core/macro";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import type { Comparison, LineRange } from "@/changes/diff/types";
-import { plural } from "@/format/text";
 import { toast, toastError } from "@/state/toasts";
 
 export type Part = Schemas["Part"];
@@ -19,7 +19,7 @@ const MOVED = new Set(["part_moved", "part_changed", "part_overlaps", "part_empt
 /** Shows why a part was refused. If it has changed since it was shown, offers a refresh. */
 function refused(a: Acting, title: string, error: unknown): void {
   if (error instanceof ApiError && MOVED.has(error.code))
-    toast({ kind: "bad", title, text: error.message, actions: [{ label: "Refresh", run: a.refresh }] });
+    toast({ kind: "bad", title, text: error.message, actions: [{ label: t`Refresh`, run: a.refresh }] });
   else toastError(title, error);
 }
 
@@ -28,10 +28,10 @@ const shown = (a: Acting, parts: Part[]) => ({ from: a.comparison.from.commit, t
 export async function stage(a: Acting, parts: Part[], what: string): Promise<void> {
   try {
     await data(api.POST("/workspaces/{id}/stage", { params: { path: { id: a.workspace.id } }, body: shown(a, parts) }));
-    toast({ kind: "good", title: `Staged ${what}` });
+    toast({ kind: "good", title: t`Staged ${what}` });
     a.done();
   } catch (error) {
-    refused(a, "Nothing was staged", error);
+    refused(a, t`Nothing was staged`, error);
   }
 }
 
@@ -42,11 +42,11 @@ export async function unstage(a: Acting, parts: Part[], what: string): Promise<v
   const body = { parts, unstage: true };
   try {
     await data(api.POST("/workspaces/{id}/stage", { params: { path: { id: a.workspace.id } }, body }));
-    toast({ kind: "good", title: `${capital(what)} is no longer staged` });
+    toast({ kind: "good", title: t`${capital(what)} is no longer staged` });
     a.done();
   } catch (error) {
     a.done();
-    refused(a, "Nothing was unstaged", error);
+    refused(a, t`Nothing was unstaged`, error);
   }
 }
 
@@ -62,23 +62,23 @@ export async function discard(a: Acting, parts: Part[], what: string): Promise<v
             body: { from: d.snapshot_id, to: d.after || undefined, parts: d.files.map((path) => ({ path })) },
           }),
         );
-        toast({ kind: "good", title: `${capital(what)} is restored` });
+        toast({ kind: "good", title: t`${capital(what)} is restored` });
         a.done();
         a.refresh();
       } catch (error) {
-        toastError("It could not be restored here. Restore it from the timeline", error);
+        toastError(t`It could not be restored here. Restore it from the timeline`, error);
       }
     };
     toast({
-      title: `Discarded ${what}`,
-      text: "A snapshot of all files was saved first.",
+      title: t`Discarded ${what}`,
+      text: t`A snapshot of all files was saved first.`,
       lasts: 30_000,
-      actions: [{ label: "Undo", run: () => void undo() }],
+      actions: [{ label: t`Undo`, run: () => void undo() }],
     });
     a.done();
     a.refresh();
   } catch (error) {
-    refused(a, "Nothing was discarded", error);
+    refused(a, t`Nothing was discarded`, error);
   }
 }
 
@@ -113,7 +113,8 @@ export function linesOf(file: Pick<Schemas["FileParts"], "hunks">, at: LineRange
   return { path: at.path, old_lines: oldLines, new_lines: newLines };
 }
 
-export const linesWord = (at: LineRange): string => plural(at.end_line - at.line + 1, "line");
+export const linesWord = (at: LineRange): string =>
+  plural(at.end_line - at.line + 1, { one: "# line", other: "# lines" });
 
 /** Query of a workspace's index. */
 export const indexKey = (id: string) => ["workspace", id, "index"] as const;

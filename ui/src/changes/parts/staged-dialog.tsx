@@ -1,8 +1,10 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { keys } from "@/api/queries";
-import { plural, short, visible } from "@/format/text";
+import { short, visible } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
 import { inputClass } from "@/kit/field";
@@ -29,7 +31,7 @@ export default function StagedDialog({ acting, onClose }: { acting: Acting; onCl
         }),
       ),
     onSuccess: (c) => {
-      toast({ kind: "good", title: `Committed ${short(c.commit)}`, text: c.subject });
+      toast({ kind: "good", title: t`Committed ${short(c.commit)}`, text: c.subject });
       acting.done();
       void client.invalidateQueries({ queryKey: keys.commits(id) });
       onClose();
@@ -37,18 +39,22 @@ export default function StagedDialog({ acting, onClose }: { acting: Acting; onCl
   });
   const ready = message.trim() !== "" && staged.length > 0;
   return (
-    <Dialog open wide onClose={onClose} title="Staged" about="The next commit of staged changes contains these.">
+    <Dialog open wide onClose={onClose} title={t`Staged`} about={t`The next commit of staged changes contains these.`}>
       <DialogBody>
         {index.isPending ? (
-          <Busy>Loading the staged changes…</Busy>
+          <Busy>
+            <Trans>Loading the staged changes…</Trans>
+          </Busy>
         ) : index.isError ? (
           <Failure
-            what="The staged changes could not be loaded."
+            what={t`The staged changes could not be loaded.`}
             error={index.error}
             retry={() => void index.refetch()}
           />
         ) : staged.length === 0 ? (
-          <p className="text-fg2">Nothing is staged.</p>
+          <p className="text-fg2">
+            <Trans>Nothing is staged.</Trans>
+          </p>
         ) : (
           <ul className="flex flex-col gap-3">
             {staged.map((f) => (
@@ -68,8 +74,8 @@ export default function StagedDialog({ acting, onClose }: { acting: Acting; onCl
       </DialogBody>
       <DialogFoot>
         <textarea
-          aria-label="Commit message"
-          placeholder="Commit message"
+          aria-label={t`Commit message`}
+          placeholder={t`Commit message`}
           rows={1}
           value={message}
           onChange={(e) => setMessage(e.target.value)}
@@ -78,10 +84,10 @@ export default function StagedDialog({ acting, onClose }: { acting: Acting; onCl
         <Button
           look="primary"
           disabled={!ready}
-          busy={commit.isPending && "Committing"}
+          busy={commit.isPending && t`Committing`}
           onClick={() => commit.mutate()}
         >
-          Commit {plural(staged.length, "staged file")}
+          <Trans>Commit {plural(staged.length, { one: "# staged file", other: "# staged files" })}</Trans>
         </Button>
       </DialogFoot>
     </Dialog>
@@ -128,34 +134,40 @@ function StagedFile({ id, file: f, done }: { id: string; file: Schemas["IndexFil
         </button>
         <span className="text-meta text-fg3">
           {f.staged.replace("_", " ")}
-          {f.unstaged && ", more not staged"}
+          {f.unstaged && t`, more not staged`}
         </span>
         <Button
           look="quiet"
-          aria-label={`Unstage ${name}`}
-          busy={unstage.isPending && "Unstaging"}
+          aria-label={t`Unstage ${name}`}
+          busy={unstage.isPending && t`Unstaging`}
           onClick={() => unstage.mutate({ path: f.path })}
         >
-          Unstage
+          <Trans>Unstage</Trans>
         </Button>
       </div>
       <FormError error={unstage.error} />
       {open && hunks.isError && (
-        <Failure what="It could not be read." error={hunks.error} retry={() => void hunks.refetch()} />
+        <Failure what={t`It could not be read.`} error={hunks.error} retry={() => void hunks.refetch()} />
       )}
-      {open && hunks.data?.whole_only && <p className="px-2 pb-2 text-meta text-fg3">The whole file is staged.</p>}
+      {open && hunks.data?.whole_only && (
+        <p className="px-2 pb-2 text-meta text-fg3">
+          <Trans>The whole file is staged.</Trans>
+        </p>
+      )}
       {open &&
         hunks.data?.hunks.map(({ removed, added, ...h }) => (
           <div key={h.hash} className="border-t border-hairline">
             <div className="flex items-center gap-2 px-2 text-meta text-fg3">
-              <span className="flex-1">line {Math.max(h.new_start, 1)}</span>
+              <span className="flex-1">
+                <Trans>line {Math.max(h.new_start, 1)}</Trans>
+              </span>
               <Button
                 look="quiet"
-                aria-label={`Unstage hunk at line ${Math.max(h.new_start, 1)} of ${name}`}
+                aria-label={t`Unstage hunk at line ${Math.max(h.new_start, 1)} of ${name}`}
                 disabled={unstage.isPending}
                 onClick={() => unstage.mutate({ path: f.path, hunks: [h] })}
               >
-                Unstage hunk
+                <Trans>Unstage hunk</Trans>
               </Button>
             </div>
             {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}

@@ -1,8 +1,10 @@
+import { plural, t as tr } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "@/api/client";
 import { changesQuery, workspacesQuery } from "@/api/queries";
-import { bytes, plural, visible } from "@/format/text";
+import { bytes, visible } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
 import { inputClass } from "@/kit/field";
@@ -14,11 +16,11 @@ import type { Acting } from "./act";
 type OnConflict = "refuse" | "keep_both" | "overwrite";
 
 const WORDS = {
-  same: "same in this workspace",
+  same: tr`same in this workspace`,
   new: "new",
   changed: "changed",
-  deleted: "deleted there",
-  conflict: "also changed in this workspace",
+  deleted: tr`deleted there`,
+  conflict: tr`also changed in this workspace`,
 } as const;
 
 /** Files of another workspace: which, what would happen to each, then taken. */
@@ -49,7 +51,11 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
     mutationFn: () => ask(false, preview.data?.commit),
     onSuccess: (t) => {
       const n = t.items.filter((i) => i.state !== "same").length;
-      toast({ kind: "good", title: `Copied ${plural(n, "file")}`, text: "A snapshot of all files was saved first." });
+      toast({
+        kind: "good",
+        title: tr`Copied ${plural(n, { one: "# file", other: "# files" })}`,
+        text: tr`A snapshot of all files was saved first.`,
+      });
       acting.done();
       acting.refresh();
       onClose();
@@ -69,12 +75,14 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
       open
       wide
       onClose={onClose}
-      title="Copy files from another workspace"
-      about="As they are there now, even while its agent works. The other workspace does not change."
+      title={tr`Copy files from another workspace`}
+      about={tr`As they are there now, even while its agent works. The other workspace does not change.`}
     >
       <DialogBody>
         <label className="flex flex-col gap-1">
-          <span>From</span>
+          <span>
+            <Trans>From</Trans>
+          </span>
           <select
             className={inputClass}
             value={from}
@@ -84,7 +92,9 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
               preview.reset();
             }}
           >
-            <option value="">Choose a workspace in this project</option>
+            <option value="">
+              <Trans>Choose a workspace in this project</Trans>
+            </option>
             {others.map((o) => (
               <option key={o.id} value={o.id}>
                 {o.key} {o.name}
@@ -92,14 +102,28 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
             ))}
           </select>
         </label>
-        {from !== "" && changes.isPending && <Busy>Loading its changes…</Busy>}
+        {from !== "" && changes.isPending && (
+          <Busy>
+            <Trans>Loading its changes…</Trans>
+          </Busy>
+        )}
         {changes.isError && (
-          <Failure what="Its changes could not be loaded." error={changes.error} retry={() => void changes.refetch()} />
+          <Failure
+            what={tr`Its changes could not be loaded.`}
+            error={changes.error}
+            retry={() => void changes.refetch()}
+          />
         )}
         {from !== "" && changes.data && !preview.data && (
           <fieldset className="mt-3">
-            <legend>Files it changed</legend>
-            {changes.data.items.length === 0 && <p className="text-fg2">It has no changes.</p>}
+            <legend>
+              <Trans>Files it changed</Trans>
+            </legend>
+            {changes.data.items.length === 0 && (
+              <p className="text-fg2">
+                <Trans>It has no changes.</Trans>
+              </p>
+            )}
             <ul className="max-h-64 overflow-y-auto">
               {changes.data.items.slice(0, 2000).map((c) => (
                 <li key={c.path}>
@@ -114,7 +138,7 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
           </fieldset>
         )}
         {preview.data && (
-          <ul className="mt-3 flex flex-col gap-1" aria-label="Preview">
+          <ul className="mt-3 flex flex-col gap-1" aria-label={tr`Preview`}>
             {preview.data.items.map((i) => (
               <li key={i.path} className="flex items-baseline gap-2">
                 <span className="truncate font-mono text-code">{visible(i.path)}</span>
@@ -128,15 +152,23 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
         )}
         {conflicts && (
           <label className="mt-3 flex flex-col gap-1">
-            <span>Files changed in both</span>
+            <span>
+              <Trans>Files changed in both</Trans>
+            </span>
             <select
               className={inputClass}
               value={onConflict}
               onChange={(e) => setOnConflict(e.target.value as OnConflict)}
             >
-              <option value="keep_both">Keep both: save theirs under a new name</option>
-              <option value="overwrite">Overwrite mine (saved in a snapshot)</option>
-              <option value="refuse">Skip these files</option>
+              <option value="keep_both">
+                <Trans>Keep both: save theirs under a new name</Trans>
+              </option>
+              <option value="overwrite">
+                <Trans>Overwrite mine (saved in a snapshot)</Trans>
+              </option>
+              <option value="refuse">
+                <Trans>Skip these files</Trans>
+              </option>
             </select>
           </label>
         )}
@@ -145,19 +177,27 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
       <DialogFoot>
         {preview.data ? (
           <>
-            <Button onClick={() => preview.reset()}>Back</Button>
-            <Button look="primary" busy={take.isPending && "Copying"} onClick={() => take.mutate()}>
-              Copy {plural(preview.data.items.filter((i) => i.state !== "same").length, "file")}
+            <Button onClick={() => preview.reset()}>
+              <Trans>Back</Trans>
+            </Button>
+            <Button look="primary" busy={take.isPending && tr`Copying`} onClick={() => take.mutate()}>
+              <Trans>
+                Copy{" "}
+                {plural(preview.data.items.filter((i) => i.state !== "same").length, {
+                  one: "# file",
+                  other: "# files",
+                })}
+              </Trans>
             </Button>
           </>
         ) : (
           <Button
             look="primary"
             disabled={chosen.size === 0}
-            busy={preview.isPending && "Looking"}
+            busy={preview.isPending && tr`Looking`}
             onClick={() => preview.mutate()}
           >
-            Preview {plural(chosen.size, "file")}
+            <Trans>Preview {plural(chosen.size, { one: "# file", other: "# files" })}</Trans>
           </Button>
         )}
       </DialogFoot>

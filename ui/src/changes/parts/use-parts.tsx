@@ -1,10 +1,12 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Suspense, useMemo, useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import type { ChangedFile, HunkPlace, LineRange } from "@/changes/diff/types";
 import type { ChangesContext, ChangesExtension } from "@/changes/extension";
-import { plural, visible } from "@/format/text";
+import { visible } from "@/format/text";
 import { Button, firstClick, IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
 import { Menu, MenuItem } from "@/kit/menu";
@@ -72,8 +74,8 @@ export function useParts(c: ChangesContext): ChangesExtension {
       lineActions: live ? (at) => <LineButton acting={acting} at={at} /> : undefined,
       fileMarks: (f) =>
         marks.has(f.path) && (
-          <span className="text-meta text-fg3" title="Some of it is staged">
-            staged
+          <span className="text-meta text-fg3" title={t`Some of it is staged`}>
+            <Trans>staged</Trans>
           </span>
         ),
       toolbar: <Bar acting={acting} staged={staged.length} team={team.slug} />,
@@ -108,22 +110,28 @@ function HunkButtons({ acting, hunk, standing }: { acting: Acting; hunk: HunkPla
   const [busy, run] = useBusy();
   const { path, ...place } = hunk;
   const part: Part = { path, hunks: [place] };
-  const where = `the hunk at line ${hunk.new_start} of ${visible(path)}`;
+  const where = t`the hunk at line ${hunk.new_start} of ${visible(path)}`;
   const index = useStagedOf(acting, hunk, standing);
   return (
     <span className="inline-flex items-center font-sans">
-      {index.how === "some" && <span className="px-1.5 text-meta text-fg3">partly staged</span>}
+      {index.how === "some" && (
+        <span className="px-1.5 text-meta text-fg3">
+          <Trans>partly staged</Trans>
+        </span>
+      )}
       {index.how !== "none" && (
         <button
           type="button"
           className={small}
           disabled={busy}
-          aria-label={`Unstage ${where}`}
+          aria-label={t`Unstage ${where}`}
           onClick={firstClick(() =>
-            run(() => unstage(acting, [{ path, hunks: index.hunks.map(({ removed, added, ...h }) => h) }], "the hunk")),
+            run(() =>
+              unstage(acting, [{ path, hunks: index.hunks.map(({ removed, added, ...h }) => h) }], t`the hunk`),
+            ),
           )}
         >
-          Unstage
+          <Trans>Unstage</Trans>
         </button>
       )}
       {index.how !== "all" && standing.open && (
@@ -131,20 +139,20 @@ function HunkButtons({ acting, hunk, standing }: { acting: Acting; hunk: HunkPla
           type="button"
           className={small}
           disabled={busy}
-          aria-label={`Stage ${where}`}
-          onClick={firstClick(() => run(() => stage(acting, [part], "the hunk")))}
+          aria-label={t`Stage ${where}`}
+          onClick={firstClick(() => run(() => stage(acting, [part], t`the hunk`)))}
         >
-          Stage
+          <Trans>Stage</Trans>
         </button>
       )}
       <button
         type="button"
         className={small}
         disabled={busy}
-        aria-label={`Discard ${where}`}
-        onClick={firstClick(() => run(() => discard(acting, [part], "the hunk")))}
+        aria-label={t`Discard ${where}`}
+        onClick={firstClick(() => run(() => discard(acting, [part], t`the hunk`)))}
       >
-        Discard
+        <Trans>Discard</Trans>
       </button>
     </span>
   );
@@ -197,8 +205,8 @@ function FileButtons({ acting, file: f, team, live, narrow, standing }: FileProp
   return (
     <span className="inline-flex items-center">
       {editable && !narrow && (
-        <Link {...to} aria-label={`Edit ${name}`} className={`${small} inline-flex items-center`}>
-          Edit
+        <Link {...to} aria-label={t`Edit ${name}`} className={`${small} inline-flex items-center`}>
+          <Trans>Edit</Trans>
         </Link>
       )}
       {(live || (editable && narrow)) && (
@@ -207,24 +215,32 @@ function FileButtons({ acting, file: f, team, live, narrow, standing }: FileProp
             <button
               type="button"
               disabled={busy}
-              aria-label={`More actions for ${name}`}
-              title="Stage, discard"
+              aria-label={t`More actions for ${name}`}
+              title={t`Stage, discard`}
               className="grid size-6 shrink-0 place-items-center rounded-sm text-fg3 hover:bg-bg3 hover:text-fg pointer-coarse:size-11"
             >
               <Icon name="more" size={13} />
             </button>
           }
         >
-          {editable && narrow && <MenuItem onSelect={() => void navigate(to)}>Edit the file</MenuItem>}
+          {editable && narrow && (
+            <MenuItem onSelect={() => void navigate(to)}>
+              <Trans>Edit the file</Trans>
+            </MenuItem>
+          )}
           {live && standing.open && (
-            <MenuItem onSelect={() => run(() => stage(acting, filesOf(f), name))}>Stage the file</MenuItem>
+            <MenuItem onSelect={() => run(() => stage(acting, filesOf(f), name))}>
+              <Trans>Stage the file</Trans>
+            </MenuItem>
           )}
           {live && standing.staged && (
-            <MenuItem onSelect={() => run(() => unstage(acting, filesOf(f), name))}>Unstage the file</MenuItem>
+            <MenuItem onSelect={() => run(() => unstage(acting, filesOf(f), name))}>
+              <Trans>Unstage the file</Trans>
+            </MenuItem>
           )}
           {live && (
             <MenuItem onSelect={() => run(() => discard(acting, filesOf(f), name))}>
-              Discard the file’s changes
+              <Trans>Discard the file’s changes</Trans>
             </MenuItem>
           )}
         </Menu>
@@ -240,9 +256,9 @@ function LineButton({ acting, at }: { acting: Acting; at: LineRange }) {
       try {
         const part = await partOfLines(acting, at);
         if (part.old_lines?.length || part.new_lines?.length) await what(acting, [part], linesWord(at));
-        else toast({ title: "These lines have no changes", text: "Choose lines that were added or removed." });
+        else toast({ title: t`These lines have no changes`, text: t`Choose lines that were added or removed.` });
       } catch (error) {
-        toastError("The lines could not be read", error);
+        toastError(t`The lines could not be read`, error);
       }
     });
   return (
@@ -252,16 +268,20 @@ function LineButton({ acting, at }: { acting: Acting; at: LineRange }) {
         <button
           type="button"
           disabled={busy}
-          aria-label={`More of ${linesWord(at)} at ${at.line}`}
-          title="Stage or discard lines"
+          aria-label={t`More of ${linesWord(at)} at ${at.line}`}
+          title={t`Stage or discard lines`}
           className="grid size-6 place-items-center rounded-sm bg-bg2 text-fg2 hover:bg-bg3 hover:text-fg"
         >
           <Icon name="more" size={13} />
         </button>
       }
     >
-      <MenuItem onSelect={() => act(stage)}>Stage {linesWord(at)}</MenuItem>
-      <MenuItem onSelect={() => act(discard)}>Discard {linesWord(at)}</MenuItem>
+      <MenuItem onSelect={() => act(stage)}>
+        <Trans>Stage {linesWord(at)}</Trans>
+      </MenuItem>
+      <MenuItem onSelect={() => act(discard)}>
+        <Trans>Discard {linesWord(at)}</Trans>
+      </MenuItem>
     </Menu>
   );
 }
@@ -274,17 +294,19 @@ function Bar({ acting, staged, team }: { acting: Acting; staged: number; team: s
     <>
       {staged > 0 && (
         <Button look="quiet" onClick={() => setOpen("staged")}>
-          {plural(staged, "staged file")}
+          {plural(staged, { one: "# staged file", other: "# staged files" })}
         </Button>
       )}
       <Menu
         trigger={
-          <IconButton label="More: copy files, new file">
+          <IconButton label={t`More: copy files, new file`}>
             <Icon name="more" />
           </IconButton>
         }
       >
-        <MenuItem onSelect={() => setOpen("take")}>Copy files from another workspace…</MenuItem>
+        <MenuItem onSelect={() => setOpen("take")}>
+          <Trans>Copy files from another workspace…</Trans>
+        </MenuItem>
         <MenuItem
           onSelect={() =>
             void navigate({
@@ -294,7 +316,7 @@ function Bar({ acting, staged, team }: { acting: Acting; staged: number; team: s
             })
           }
         >
-          New file…
+          <Trans>New file…</Trans>
         </MenuItem>
       </Menu>
       <Suspense>

@@ -1,10 +1,12 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import type { Comparison, SideName } from "@/changes/diff/types";
 import { useNow } from "@/format/now";
-import { plural, visible } from "@/format/text";
+import { visible } from "@/format/text";
 import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody } from "@/kit/dialog";
@@ -34,14 +36,16 @@ export default function AllComments({ workspace: w, comparison, threads, reviews
   const list = { open, drafts, resolved }[show];
   const said = reviews.filter((r) => r.state !== "cancelled" || r.mine);
   const tabs: [Show, string, number][] = [
-    ["open", "Open", open.length],
-    ["drafts", "Your drafts", drafts.length],
-    ["resolved", "Resolved", resolved.length],
+    ["open", t`Open`, open.length],
+    ["drafts", t`Your drafts`, drafts.length],
+    ["resolved", t`Resolved`, resolved.length],
   ];
   return (
-    <Dialog open wide onClose={onClose} title="Comments">
+    <Dialog open wide onClose={onClose} title={t`Comments`}>
       <fieldset className="flex flex-wrap gap-1 px-4 pt-2 md:px-5">
-        <legend className="sr-only">Which comments</legend>
+        <legend className="sr-only">
+          <Trans>Which comments</Trans>
+        </legend>
         {tabs.map(([id, name, n]) => (
           <Button
             key={id}
@@ -58,10 +62,10 @@ export default function AllComments({ workspace: w, comparison, threads, reviews
         {list.length === 0 && (
           <p className="py-4 text-fg2">
             {show === "open"
-              ? "No open comments. Select a line and press c to comment on it."
+              ? t`No open comments. Select a line and press c to comment on it.`
               : show === "drafts"
-                ? "You have no drafts. Select a line and press c to comment on it."
-                : "No resolved comments yet."}
+                ? t`You have no drafts. Select a line and press c to comment on it.`
+                : t`No resolved comments yet.`}
           </p>
         )}
         <ul className="-mx-2">
@@ -75,14 +79,18 @@ export default function AllComments({ workspace: w, comparison, threads, reviews
                       {visible(t.root.current_path || t.root.path)}
                     </span>
                     <span>{aboutOf(t.root)}</span>
-                    {!t.root.current_path && <span>The file is gone</span>}
+                    {!t.root.current_path && (
+                      <span>
+                        <Trans>The file is gone</Trans>
+                      </span>
+                    )}
                     {at && (
                       <Button
                         look="quiet"
                         className="h-6!"
                         onClick={() => onShow(at.path, at.line > 0 ? { side: at.side, line: at.line } : undefined)}
                       >
-                        Go to comment
+                        <Trans>Go to comment</Trans>
                       </Button>
                     )}
                   </p>
@@ -95,7 +103,7 @@ export default function AllComments({ workspace: w, comparison, threads, reviews
         {said.length > 0 && (
           <section aria-labelledby="review-said" className="mt-4 border-t border-hairline pt-3">
             <h3 id="review-said" className="mb-1 font-semibold">
-              Reviews
+              <Trans>Reviews</Trans>
             </h3>
             <ul className="divide-y divide-hairline">
               {said.toReversed().map((r) => (
@@ -118,15 +126,15 @@ function Said({ workspace, review: r }: { workspace: string; review: Review }) {
   const takes = r.mine && (r.state !== "sent" || r.verdict !== "comment");
   return (
     <li className="flex flex-wrap items-baseline gap-x-2 gap-y-1 py-2">
-      <span className="font-medium">{r.mine ? "You" : visible(r.author_name)}</span>
+      <span className="font-medium">{r.mine ? t`You` : visible(r.author_name)}</span>
       <Mark kind={mark} word={word} />
       <span className="text-meta text-fg3" title={exact(at)}>
         {ago(at, now)}
       </span>
-      <span className="text-meta text-fg2">{plural(r.comments.length, "comment")}</span>
+      <span className="text-meta text-fg2">{plural(r.comments.length, { one: "# comment", other: "# comments" })}</span>
       {takes && (
         <Button look="quiet" className="h-6!" busy={back.isPending} onClick={() => back.mutate(r.id)}>
-          {r.state === "sent" ? "Withdraw the verdict" : r.sent_at ? "Take back" : "Bring back"}
+          {r.state === "sent" ? t`Withdraw the verdict` : r.sent_at ? t`Take back` : t`Bring back`}
         </Button>
       )}
       {(r.reason || r.waits) && (
@@ -140,19 +148,19 @@ function Said({ workspace, review: r }: { workspace: string; review: Review }) {
 function standsAs(r: Review): [MarkKind, string] {
   switch (r.state) {
     case "queued":
-      return ["setup", "Queued for the agent"];
+      return ["setup", t`Queued for the agent`];
     case "failed":
-      return ["failed", "Not delivered"];
+      return ["failed", t`Not delivered`];
     case "cancelled":
-      return ["stopped", r.sent_at ? "Cancelled" : "Discarded"];
+      return ["stopped", r.sent_at ? t`Cancelled` : t`Discarded`];
   }
   switch (r.verdict) {
     case "approve":
-      return ["merged", "Approved"];
+      return ["merged", t`Approved`];
     case "changes":
-      return ["needs", "Changes requested"];
+      return ["needs", t`Changes requested`];
   }
-  return ["review", "Commented"];
+  return ["review", t`Commented`];
 }
 
 /** Puts all drafts away; for a while they can be brought back with one press, later from the list of reviews. */
@@ -163,18 +171,18 @@ function ThrowAway({ workspace, onDone }: { workspace: string; onDone: () => voi
     mutationFn: () => data(api.DELETE("/workspaces/{id}/review", { params: { path: { id: workspace } } })),
     onSuccess: (r) => {
       toast({
-        title: "Your drafts were discarded",
+        title: t`Your drafts were discarded`,
         lasts: 10_000,
-        actions: [{ label: "Undo", run: () => back.mutate(r.id) }],
+        actions: [{ label: t`Undo`, run: () => back.mutate(r.id) }],
       });
       onDone();
     },
     onSettled: () => client.invalidateQueries({ queryKey: keys.reviews(workspace) }),
-    onError: (error) => toastError("The drafts were not discarded", error),
+    onError: (error) => toastError(t`The drafts were not discarded`, error),
   });
   return (
-    <Button look="quiet" busy={discard.isPending && "Discarding"} onClick={() => discard.mutate()}>
-      Discard all drafts
+    <Button look="quiet" busy={discard.isPending && t`Discarding`} onClick={() => discard.mutate()}>
+      <Trans>Discard all drafts</Trans>
     </Button>
   );
 }

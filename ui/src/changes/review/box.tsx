@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { useAction } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
@@ -42,7 +44,7 @@ export function Box({ label, text, onText, action, busy, error, onDone, onCancel
       <textarea
         ref={field}
         aria-label={label}
-        placeholder="What should change, and why?"
+        placeholder={t`What should change, and why?`}
         value={text}
         rows={2}
         maxLength={16_000}
@@ -59,9 +61,9 @@ export function Box({ label, text, onText, action, busy, error, onDone, onCancel
       {error ? <FormError error={error} /> : null}
       <div className="flex flex-wrap justify-end gap-2">
         <Button look="quiet" onClick={onCancel}>
-          Cancel
+          <Trans>Cancel</Trans>
         </Button>
-        <Button type="submit" look="primary" disabled={!text.trim()} busy={busy && "Saving"} title="Ctrl+Enter">
+        <Button type="submit" look="primary" disabled={!text.trim()} busy={busy && t`Saving`} title="Ctrl+Enter">
           {action}
         </Button>
       </div>

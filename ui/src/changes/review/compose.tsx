@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useStore } from "@/state/store";
 import { Box } from "./box";
 import { useComments } from "./data";
@@ -9,7 +10,7 @@ export function Compose({ workspace, at, onDone }: { workspace: string; at: stri
   const w = useStore(writingIn(workspace)).find((x) => x.key === at);
   const { add } = useComments(workspace);
   if (!w) return null;
-  const label = `Comment on ${aboutOf(w)}`;
+  const label = t`Comment on ${aboutOf(w)}`;
   const done = () => {
     end(workspace, w.key);
     onDone();
@@ -24,7 +25,7 @@ export function Compose({ workspace, at, onDone }: { workspace: string; at: stri
         label={label}
         text={w.text}
         onText={(text) => type(workspace, w.key, text)}
-        action="Add to the review"
+        action={t`Add to the review`}
         busy={add.isPending}
         error={add.error}
         onCancel={done}
@@ -42,7 +43,7 @@ export function Compose({ workspace, at, onDone }: { workspace: string; at: stri
           )
         }
       >
-        <p className="text-meta text-fg3">{w.line === 0 ? "On the whole file" : `On ${aboutOf(w)}`}</p>
+        <p className="text-meta text-fg3">{w.line === 0 ? t`On the whole file` : t`On ${aboutOf(w)}`}</p>
       </Box>
     </section>
   );

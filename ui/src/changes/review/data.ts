@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 import { keys } from "@/api/queries";
@@ -41,17 +42,17 @@ export function useComments(id: string) {
     mutationFn: ({ comment, ...body }: { comment: string; body?: string; state?: "open" | "resolved" }) =>
       data(api.PATCH("/review-comments/{id}", { params: { path: { id: comment } }, body })),
     onSuccess: fresh,
-    onError: (error) => toastError("The comment was not changed", error),
+    onError: (error) => toastError(t`The comment was not changed`, error),
   });
   const remove = useMutation({
     mutationFn: (c: Comment) => api.DELETE("/review-comments/{id}", { params: { path: { id: c.id } } }),
     onSuccess: (_, c) => {
       toast({
-        title: "The comment was deleted",
+        title: t`The comment was deleted`,
         lasts: 10_000,
         actions: [
           {
-            label: "Undo",
+            label: t`Undo`,
             run: () =>
               add.mutate(
                 c.reply_to
@@ -64,14 +65,14 @@ export function useComments(id: string) {
                       revision: c.commit,
                       body: c.body,
                     },
-                { onError: (error) => toastError("The comment could not be restored", error) },
+                { onError: (error) => toastError(t`The comment could not be restored`, error) },
               ),
           },
         ],
       });
       return fresh();
     },
-    onError: (error) => toastError("The comment was not deleted", error),
+    onError: (error) => toastError(t`The comment was not deleted`, error),
   });
   return { add, edit, remove, fresh };
 }
@@ -82,7 +83,7 @@ export function useTakeBack(id: string) {
   return useMutation({
     mutationFn: (review: string) => data(api.POST("/reviews/{id}/cancel", { params: { path: { id: review } } })),
     onSettled: () => client.invalidateQueries({ queryKey: keys.reviews(id) }),
-    onError: (error) => toastError("The review could not be taken back", error),
+    onError: (error) => toastError(t`The review could not be taken back`, error),
   });
 }
 

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { Comparison, SideName } from "@/changes/diff/types";
 import type { Comment, Review } from "./data";
 
@@ -63,7 +64,7 @@ export function placeOf(c: Comment, comparison: Comparison): Place | undefined {
 
 /** What a comment is about, in words. */
 export function aboutOf(c: { path: string; side: SideName; line: number; end_line: number }): string {
-  if (c.line === 0) return "the file";
-  const lines = c.end_line > c.line ? `lines ${c.line} to ${c.end_line}` : `line ${c.line}`;
-  return c.side === "old" ? `${lines} of the old version` : lines;
+  if (c.line === 0) return t`the file`;
+  const lines = c.end_line > c.line ? t`lines ${c.line} to ${c.end_line}` : `line ${c.line}`;
+  return c.side === "old" ? t`${lines} of the old version` : lines;
 }

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { api, data, type Session } from "@/api/client";
 import { isShell } from "@/sessions/sessions";
 import type { Review } from "./data";
@@ -25,7 +26,7 @@ export async function alsoTo(review: Review, others: readonly Session[]): Promis
   }
   for (const s of others) {
     try {
-      if (text === undefined) throw new Error("The review is no longer in the first agent's queue.");
+      if (text === undefined) throw new Error(t`The review is no longer in the first agent's queue.`);
       await data(
         api.POST("/sessions/{id}/prompts", {
           params: { path: { id: s.id }, header: { "Idempotency-Key": `${review.id}-${s.id}` } },

@@ -1,6 +1,8 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { sessionsQuery } from "@/api/queries";
-import { plural, visible } from "@/format/text";
+import { visible } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
 import { type Review, type Standing as Summary, useTakeBack } from "./data";
@@ -30,22 +32,25 @@ export function Standing({ workspace, standing: s, reviews, may }: Props) {
   const since = verdict?.changed_since ?? 0;
   const who = verdict?.mine ? "you" : visible(s.by_name);
   return (
-    <section aria-label="Review" className="flex flex-col gap-1.5 border-t border-hairline px-3 py-2">
+    <section aria-label={t`Review`} className="flex flex-col gap-1.5 border-t border-hairline px-3 py-2">
       {s.state !== "none" && (
         <p className="flex flex-wrap items-baseline gap-x-2">
           {s.state === "changes" ? (
-            <Mark kind="needs" word="Changes requested" />
+            <Mark kind="needs" word={t`Changes requested`} />
           ) : s.state === "approved" ? (
-            <Mark kind="merged" word="Approved" />
+            <Mark kind="merged" word={t`Approved`} />
           ) : (
-            <Mark kind="review" word="Approved before" />
+            <Mark kind="review" word={t`Approved before`} />
           )}
           <span className="min-w-0 break-words text-fg2">
-            {s.state === "stale" && since > 0 ? `${plural(since, "change")}, ` : ""}by {who}
+            <Trans>
+              {s.state === "stale" && since > 0 ? `${plural(since, { one: "# change", other: "# changes" })}, ` : ""}by{" "}
+              {who}
+            </Trans>
           </span>
           {may && verdict?.mine && verdict.state === "sent" && (
             <Button look="quiet" className="h-6!" busy={back.isPending} onClick={() => back.mutate(verdict.id)}>
-              Withdraw
+              <Trans>Withdraw</Trans>
             </Button>
           )}
         </p>
@@ -54,12 +59,16 @@ export function Standing({ workspace, standing: s, reviews, may }: Props) {
         <p key={r.id} role="status" className="flex flex-wrap items-baseline gap-x-2">
           <Mark
             kind={r.state === "failed" ? "failed" : "setup"}
-            word={r.state === "failed" ? "Review not delivered" : "Review queued"}
+            word={r.state === "failed" ? t`Review not delivered` : t`Review queued`}
           />
-          {agentOf(r) && <span className="min-w-0 break-words">for {agentOf(r)}</span>}
+          {agentOf(r) && (
+            <span className="min-w-0 break-words">
+              <Trans>for {agentOf(r)}</Trans>
+            </span>
+          )}
           <span className="min-w-0 break-words text-fg2">{r.state === "failed" ? r.reason : r.waits}</span>
-          <Button className="h-6!" busy={back.isPending && "Taking back"} onClick={() => back.mutate(r.id)}>
-            Take back
+          <Button className="h-6!" busy={back.isPending && t`Taking back`} onClick={() => back.mutate(r.id)}>
+            <Trans>Take back</Trans>
           </Button>
         </p>
       ))}

@@ -1,10 +1,12 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { COMMAND, SHELL } from "@/agents/built-in";
 import { api, data, type Session } from "@/api/client";
 import { agentsQuery, keys, sessionsQuery } from "@/api/queries";
 import type { ChangesContext } from "@/changes/extension";
-import { plural, visible } from "@/format/text";
+import { visible } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
 import { inputClass, TextArea } from "@/kit/field";
@@ -25,9 +27,9 @@ interface Props {
 }
 
 const VERDICTS: [Verdict, string, string][] = [
-  ["comment", "Comment", "Without approving or requesting changes."],
-  ["changes", "Request changes", "It must not be merged as it is."],
-  ["approve", "Approve", "Applies only to the files as you read them."],
+  ["comment", t`Comment`, t`Without approving or requesting changes.`],
+  ["changes", t`Request changes`, t`It must not be merged as it is.`],
+  ["approve", t`Approve`, t`Applies only to the files as you read them.`],
 ];
 
 /** Sends all drafts as one review: a summary, a verdict, and recipients. */
@@ -89,10 +91,10 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
       if (r.session_id) wakeFor(client, id);
       toast({
         kind: "good",
-        title: r.state === "queued" ? "The review is queued for the agent" : "The review was sent",
-        text: r.state === "queued" && r.waits ? `It waits: ${r.waits}.` : undefined,
+        title: r.state === "queued" ? t`The review is queued for the agent` : t`The review was sent`,
+        text: r.state === "queued" && r.waits ? t`It waits: ${r.waits}.` : undefined,
       });
-      for (const [s, error] of missed) toastError(`The review was not delivered to ${nameOf(s)}`, error);
+      for (const [s, error] of missed) toastError(t`The review was not delivered to ${nameOf(s)}`, error);
       onClose();
     },
     onSettled: () => {
@@ -114,8 +116,12 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
     <Dialog
       open
       onClose={onClose}
-      title="Review"
-      about={comments > 0 ? `${plural(comments, "comment")}, sent together.` : "No line comments yet."}
+      title={t`Review`}
+      about={
+        comments > 0
+          ? t`${plural(comments, { one: "# comment", other: "# comments" })}, sent together.`
+          : t`No line comments yet.`
+      }
     >
       <form
         className="flex min-h-0 flex-1 flex-col"
@@ -131,8 +137,8 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
       >
         <DialogBody className="flex flex-col gap-4">
           <TextArea
-            label="Summary"
-            hint="Saved as a draft while you write."
+            label={t`Summary`}
+            hint={t`Saved as a draft while you write.`}
             rows={4}
             maxLength={60_000}
             value={body}
@@ -140,7 +146,9 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
             data-first
           />
           <fieldset className="flex flex-col gap-1">
-            <legend className="mb-1 font-medium">Verdict</legend>
+            <legend className="mb-1 font-medium">
+              <Trans>Verdict</Trans>
+            </legend>
             {VERDICTS.map(([v, name, about]) => (
               <label key={v} className="flex min-h-6 items-baseline gap-2 pointer-coarse:min-h-11">
                 <input
@@ -159,7 +167,7 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
           </fieldset>
           <div>
             <label htmlFor="review-to" className="mb-1 block font-medium">
-              Send to
+              <Trans>Send to</Trans>
             </label>
             <select
               id="review-to"
@@ -175,19 +183,23 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
               ))}
               {resumable.map((s) => (
                 <option key={s.id} value={s.id}>
-                  Resume {nameOf(s)}
+                  <Trans>Resume {nameOf(s)}</Trans>
                 </option>
               ))}
               {startable.map((a) => (
                 <option key={a.agent} value={`new:${a.agent}`}>
-                  Start {visible(a.name)}
+                  <Trans>Start {visible(a.name)}</Trans>
                 </option>
               ))}
-              <option value="">People only</option>
+              <option value="">
+                <Trans>People only</Trans>
+              </option>
             </select>
             {mayType && others.length > 0 && (
               <fieldset className="mt-2 flex flex-col">
-                <legend className="text-fg2">Also to</legend>
+                <legend className="text-fg2">
+                  <Trans>Also to</Trans>
+                </legend>
                 {others.map((s) => (
                   <label key={s.id} className="flex min-h-7 items-center gap-2 break-words pointer-coarse:min-h-11">
                     <input
@@ -211,23 +223,39 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
           </div>
           {unfinished > 0 && (
             <p className="text-fg2">
-              {plural(unfinished, "comment")} you are writing {unfinished === 1 ? "is" : "are"} not added yet and will
-              not be sent.
+              <Trans>
+                {plural(unfinished, { one: "# comment", other: "# comments" })} you are writing{" "}
+                {unfinished === 1 ? t`is` : t`are`} not added yet and will not be sent.
+              </Trans>
             </p>
           )}
           {c.comparison.newer > 0 && (
             <p className="text-fg2">
-              {plural(c.comparison.newer, "file")} changed since you started reading. The review applies to what you
-              read.
+              <Trans>
+                {plural(c.comparison.newer, { one: "# file", other: "# files" })} changed since you started reading. The
+                review applies to what you read.
+              </Trans>
             </p>
           )}
           {send.isError && <FormError error={send.error} />}
         </DialogBody>
         <DialogFoot>
-          {nothing && <span className="mr-auto text-meta text-fg3">Write a summary or comment on lines first.</span>}
-          <Button onClick={onClose}>Not yet</Button>
-          <Button type="submit" look="primary" disabled={nothing} busy={send.isPending && "Sending"} title="Ctrl+Enter">
-            Send
+          {nothing && (
+            <span className="mr-auto text-meta text-fg3">
+              <Trans>Write a summary or comment on lines first.</Trans>
+            </span>
+          )}
+          <Button onClick={onClose}>
+            <Trans>Not yet</Trans>
+          </Button>
+          <Button
+            type="submit"
+            look="primary"
+            disabled={nothing}
+            busy={send.isPending && t`Sending`}
+            title="Ctrl+Enter"
+          >
+            <Trans>Send</Trans>
           </Button>
         </DialogFoot>
       </form>
@@ -239,12 +267,12 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
 const nameOf = (s: Session): string => visible(s.agent_name) + (s.title ? `, ${visible(s.title).slice(0, 60)}` : "");
 
 function whatHappens(to: string, state: string | undefined): string {
-  if (!to) return "Everyone in the team who can see the workspace can read it.";
-  if (to.startsWith("new:")) return "The agent starts with the review as its first message.";
-  if (!state) return "The agent resumes and gets the review first.";
+  if (!to) return t`Everyone in the team who can see the workspace can read it.`;
+  if (to.startsWith("new:")) return t`The agent starts with the review as its first message.`;
+  if (!state) return t`The agent resumes and gets the review first.`;
   return state === "idle"
-    ? "The agent gets it immediately."
-    : "The agent gets it when it is idle. Until then you can take it back.";
+    ? t`The agent gets it immediately.`
+    : t`The agent gets it when it is idle. Until then you can take it back.`;
 }
 
 /** Saves the draft on the server, debounced. */

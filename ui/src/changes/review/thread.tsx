@@ -1,3 +1,5 @@
+import { t as tr } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import { useNow } from "@/format/now";
@@ -31,7 +33,7 @@ export function ThreadView({ workspace, thread: t, listed, onGo, children }: Pro
   const draft = !t.review;
   const resolved = c.state === "resolved";
   const [open, setOpen] = useState(false);
-  const label = `Comment by ${visible(c.author_name)} on ${aboutOf(c)}${resolved ? ", resolved" : ""}`;
+  const label = tr`Comment by ${visible(c.author_name)} on ${aboutOf(c)}${resolved ? tr`, resolved` : ""}`;
 
   if (resolved && !open && !listed)
     return (
@@ -41,11 +43,15 @@ export function ThreadView({ workspace, thread: t, listed, onGo, children }: Pro
           onClick={() => setOpen(true)}
           className="flex min-h-6 w-full items-baseline gap-2 text-left text-meta text-fg3 pointer-coarse:min-h-11"
         >
-          <span className="whitespace-nowrap">✓ Resolved</span>
+          <span className="whitespace-nowrap">
+            <Trans>✓ Resolved</Trans>
+          </span>
           <span className="min-w-0 flex-1 truncate text-fg2">
             {visible(c.author_name)}: {c.body}
           </span>
-          <span>Show</span>
+          <span>
+            <Trans>Show</Trans>
+          </span>
         </button>
       </section>
     );
@@ -56,7 +62,9 @@ export function ThreadView({ workspace, thread: t, listed, onGo, children }: Pro
       {(c.outdated || listed) && c.line > 0 && <Quote comment={c} />}
       {!listed && !c.outdated && c.current_path && c.current_path !== c.path && (
         <p className="text-meta break-words text-fg3">
-          Moved here from <span className="font-mono">{visible(c.path)}</span>, {aboutOf(c)}
+          <Trans>
+            Moved here from <span className="font-mono">{visible(c.path)}</span>, {aboutOf(c)}
+          </Trans>
         </p>
       )}
       <Said workspace={workspace} comment={c} draft={draft} />
@@ -71,28 +79,28 @@ export function ThreadView({ workspace, thread: t, listed, onGo, children }: Pro
           {reply === undefined ? (
             <div className="-ml-2.5 flex flex-wrap gap-1">
               <Button look="quiet" onClick={() => setReply("")}>
-                Answer
+                <Trans>Answer</Trans>
               </Button>
               <Button
                 look="quiet"
-                busy={edit.isPending && "Saving"}
+                busy={edit.isPending && tr`Saving`}
                 onClick={() => edit.mutate({ comment: c.id, state: resolved ? "open" : "resolved" })}
               >
-                {resolved ? "Reopen" : "Resolve"}
+                {resolved ? tr`Reopen` : tr`Resolve`}
               </Button>
               {resolved && !listed && (
                 <Button look="quiet" onClick={() => setOpen(false)}>
-                  Hide
+                  <Trans>Hide</Trans>
                 </Button>
               )}
             </div>
           ) : (
             <Box
               autoFocus
-              label={`Reply to ${visible(c.author_name)}`}
+              label={tr`Reply to ${visible(c.author_name)}`}
               text={reply}
               onText={setReply}
-              action="Add to the review"
+              action={tr`Add to the review`}
               busy={add.isPending}
               error={add.error}
               onCancel={() => setReply(undefined)}
@@ -117,10 +125,10 @@ function Said({ workspace, comment: c, draft }: { workspace: string; comment: Co
     return (
       <Box
         autoFocus
-        label="Your comment"
+        label={tr`Your comment`}
         text={text}
         onText={setText}
-        action="Keep"
+        action={tr`Keep`}
         busy={edit.isPending}
         error={edit.error}
         onCancel={() => setText(undefined)}
@@ -130,20 +138,32 @@ function Said({ workspace, comment: c, draft }: { workspace: string; comment: Co
   return (
     <>
       <p className="flex flex-wrap items-baseline gap-x-2 text-meta text-fg3">
-        <span className="font-medium text-fg">{c.mine ? "You" : visible(c.author_name)}</span>
+        <span className="font-medium text-fg">{c.mine ? tr`You` : visible(c.author_name)}</span>
         <span title={exact(c.created_at)}>{ago(c.created_at, now)}</span>
-        {draft && <span className="text-accent">Draft</span>}
-        {c.outdated && !c.reply_to && <span>Outdated</span>}
-        {c.state === "resolved" && <span>✓ Resolved{c.resolved_by ? ` by ${visible(c.resolved_by)}` : ""}</span>}
+        {draft && (
+          <span className="text-accent">
+            <Trans>Draft</Trans>
+          </span>
+        )}
+        {c.outdated && !c.reply_to && (
+          <span>
+            <Trans>Outdated</Trans>
+          </span>
+        )}
+        {c.state === "resolved" && (
+          <span>
+            <Trans>✓ Resolved{c.resolved_by ? tr` by ${visible(c.resolved_by)}` : ""}</Trans>
+          </span>
+        )}
       </p>
       <p className="break-words whitespace-pre-wrap">{c.body}</p>
       {draft && (
         <div className="-ml-2.5 flex flex-wrap gap-1">
           <Button look="quiet" onClick={() => setText(c.body)}>
-            Edit
+            <Trans>Edit</Trans>
           </Button>
-          <Button look="quiet" busy={remove.isPending && "Deleting"} onClick={() => remove.mutate(c)}>
-            Delete
+          <Button look="quiet" busy={remove.isPending && tr`Deleting`} onClick={() => remove.mutate(c)}>
+            <Trans>Delete</Trans>
           </Button>
         </div>
       )}
@@ -158,7 +178,7 @@ function Quote({ comment: c }: { comment: Comment }) {
     <figure className="mb-1.5">
       <figcaption className="text-meta text-fg3">
         {visible(c.path)}, {aboutOf(c)}
-        {c.outdated ? " original code" : ""}
+        {c.outdated ? tr` original code` : ""}
       </figcaption>
       <pre className="rounded-sm bg-bg3 px-2 py-1 font-mono text-code leading-[18px] break-words whitespace-pre-wrap">
         {lines.map((l, i) => `${String(c.line + i).padStart(4)}  ${visible(l)}`).join("\n")}
@@ -176,15 +196,21 @@ function Answered({ comment: c, onGo }: { comment: Comment; onGo?: () => void })
   const rev = a.kind === "commit" ? a.commit : a.snapshot_id;
   return (
     <p className="mt-1 flex flex-wrap items-baseline gap-x-2 text-meta text-fg2">
-      <Mark kind="review" word="Changed" />
+      <Mark kind="review" word={tr`Changed`} />
       {a.kind === "commit" ? (
         <span className="min-w-0 break-words">
-          by commit <span className="font-mono">{short(a.commit)}</span> {visible(a.title)}
+          <Trans>
+            by commit <span className="font-mono">{short(a.commit)}</span> {visible(a.title)}
+          </Trans>
         </span>
       ) : a.kind === "turn" ? (
-        <span className="min-w-0 break-words">in the agent’s turn {a.title ? `“${visible(a.title)}”` : ""}</span>
+        <span className="min-w-0 break-words">
+          <Trans>in the agent’s turn {a.title ? `“${visible(a.title)}”` : ""}</Trans>
+        </span>
       ) : (
-        <span>since, not committed yet</span>
+        <span>
+          <Trans>since, not committed yet</Trans>
+        </span>
       )}
       <span title={exact(a.at)} className="text-fg3">
         {ago(a.at, now)}
@@ -203,7 +229,7 @@ function Answered({ comment: c, onGo }: { comment: Comment; onGo?: () => void })
           })}
           className="inline-flex min-h-6 items-center text-accent hover:underline pointer-coarse:min-h-11"
         >
-          {a.kind === "commit" ? "Show the commit" : a.kind === "turn" ? "Show the turn" : "Show the change"}
+          {a.kind === "commit" ? tr`Show the commit` : a.kind === "turn" ? tr`Show the turn` : tr`Show the change`}
         </Link>
       )}
     </p>

@@ -1,8 +1,10 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Suspense, useCallback, useMemo, useState } from "react";
 import type { ChangedFile, LineRange } from "@/changes/diff/types";
 import type { ChangesContext, ChangesExtension, LineSlot } from "@/changes/extension";
-import { plural, visible } from "@/format/text";
+import { visible } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
 import { Icon } from "@/kit/icon";
@@ -99,8 +101,8 @@ export function useComments(context: ChangesContext): ChangesExtension {
             return (
               <button
                 type="button"
-                aria-label={`Comment on ${aboutOf(range)}`}
-                title="Comment (c)"
+                aria-label={t`Comment on ${aboutOf(range)}`}
+                title={t`Comment (c)`}
                 onClick={() => write(range)}
                 className="grid size-6 place-items-center rounded-sm bg-fill text-white hover:bg-fill-hover"
               >
@@ -113,8 +115,8 @@ export function useComments(context: ChangesContext): ChangesExtension {
         ? (file: ChangedFile) => (
             <button
               type="button"
-              aria-label={`Comment on ${visible(file.path)}`}
-              title="Comment on the file"
+              aria-label={t`Comment on ${visible(file.path)}`}
+              title={t`Comment on the file`}
               onClick={() =>
                 write({ path: file.path, side: file.status === "deleted" ? "old" : "new", line: 0, end_line: 0 })
               }
@@ -127,25 +129,30 @@ export function useComments(context: ChangesContext): ChangesExtension {
       fileMarks: (file: ChangedFile) => {
         const n = counts.get(file.path);
         return n ? (
-          <span title={plural(n, "open comment")} className="flex items-center gap-0.5 text-meta text-fg2 tabular-nums">
+          <span
+            title={plural(n, { one: "# open comment", other: "# open comments" })}
+            className="flex items-center gap-0.5 text-meta text-fg2 tabular-nums"
+          >
             <Icon name="comment" size={12} />
             {n}
-            <span className="sr-only"> {n === 1 ? "open comment" : "open comments"}</span>
+            <span className="sr-only"> {n === 1 ? t`open comment` : t`open comments`}</span>
           </span>
         ) : undefined;
       },
       toolbar: (
         <>
-          <Button look="quiet" onClick={() => setDialog("all")} title="All comments (l)">
+          <Button look="quiet" onClick={() => setDialog("all")} title={t`All comments (l)`}>
             <Icon name="comment" size={14} />
             <span>
-              <span className="sr-only">Comments </span>
+              <span className="sr-only">
+                <Trans>Comments</Trans>{" "}
+              </span>
               {open + drafts}
             </span>
           </Button>
           {may && (
             <Button look={drafts > 0 ? "primary" : "plain"} onClick={() => setDialog("send")} title="Ctrl+Shift+Enter">
-              Review{drafts > 0 ? ` ${drafts}` : "…"}
+              <Trans>Review{drafts > 0 ? ` ${drafts}` : "…"}</Trans>
             </Button>
           )}
           {dialog && (

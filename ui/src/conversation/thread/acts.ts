@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import type { Attached } from "@/agents/attachments";
@@ -72,39 +73,39 @@ export function useThreadActs(s: Session, thread: Thread | undefined) {
     },
     onError: (error, { failed }) => {
       failed();
-      toastError("The prompt was not sent", error);
+      toastError(t`The prompt was not sent`, error);
     },
   });
 
   const interrupt = useMutation({
     mutationFn: () => data(api.POST("/threads/{id}/interrupt", { params: { path: { id: thread!.id } } })),
-    onError: (error) => toastError("The agent was not interrupted", error),
+    onError: (error) => toastError(t`The agent was not interrupted`, error),
   });
 
   /** Has the agent summarize the conversation. */
   const compact = useMutation({
     mutationFn: () => compactThread(thread!.id),
-    onError: (error) => toastError("The conversation was not compacted", error),
+    onError: (error) => toastError(t`The conversation was not compacted`, error),
   });
 
   /** Has the model forget the conversation, once the person has agreed. */
   const clear = useMutation({
     mutationFn: async () => {
       const yes = await confirm({
-        title: "Clear the conversation for the model?",
-        body: "The agent forgets what is above. You can still read it, and files stay as they are.",
-        action: "Clear",
+        title: t`Clear the conversation for the model?`,
+        body: t`The agent forgets what is above. You can still read it, and files stay as they are.`,
+        action: t`Clear`,
       });
       if (yes) await clearThread(thread!.id);
     },
-    onError: (error) => toastError("The conversation was not cleared", error),
+    onError: (error) => toastError(t`The conversation was not cleared`, error),
   });
 
   /** Changes the mode or the model, from the next turn on. */
   const set = useMutation({
     mutationFn: (change: { mode?: Thread["mode"]; model?: string }) =>
       data(api.PATCH("/threads/{id}", { params: { path: { id: thread!.id } }, body: change })),
-    onError: (error) => toastError("Nothing was changed", error),
+    onError: (error) => toastError(t`Nothing was changed`, error),
   });
   return { send, interrupt, compact, clear, set };
 }

@@ -1,6 +1,7 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import { type ReactNode, Suspense } from "react";
-import { plural } from "@/format/text";
 import { duration } from "@/format/time";
 import { CodeBlock, DiffBlock } from "@/highlight/code";
 import { cx } from "@/kit/cx";
@@ -18,14 +19,14 @@ import type { WritingPart } from "./writing";
 const RunCard = lazy(() => import("@/code/run-card"));
 
 const STATES: Record<Call["state"], { mark: MarkKind; word: string }> = {
-  pending: { mark: "setup", word: "waits its turn" },
-  asked: { mark: "needs", word: "waits for your answer" },
-  running: { mark: "running", word: "runs" },
-  done: { mark: "done", word: "done" },
-  failed: { mark: "failed", word: "failed" },
-  denied: { mark: "stopped", word: "denied" },
-  unknown: { mark: "stopped", word: "outcome unknown" },
-  skipped: { mark: "stopped", word: "not begun" },
+  pending: { mark: "setup", word: t`waits its turn` },
+  asked: { mark: "needs", word: t`waits for your answer` },
+  running: { mark: "running", word: t`runs` },
+  done: { mark: "done", word: t`done` },
+  failed: { mark: "failed", word: t`failed` },
+  denied: { mark: "stopped", word: t`denied` },
+  unknown: { mark: "stopped", word: t`outcome unknown` },
+  skipped: { mark: "stopped", word: t`not begun` },
 };
 
 interface Props {
@@ -77,7 +78,7 @@ function Details({ call, shown }: { call: Call; shown: Shown }) {
         </Suspense>
         <PartMedia parts={call.content.filter((p) => p.kind !== "image")} />
         <Recorded item={shown.run} tab="code">
-          Open in Code
+          <Trans>Open in Code</Trans>
         </Recorded>
       </>
     );
@@ -86,17 +87,25 @@ function Details({ call, shown }: { call: Call; shown: Shown }) {
       {shown.diff ? (
         <DiffBlock diff={shown.diff} cut={shown.cut} />
       ) : (
-        shown.input && <CodeBlock language={shown.language} text={shown.input} label="Input" />
+        shown.input && <CodeBlock language={shown.language} text={shown.input} label={t`Input`} />
       )}
       {shown.picture && (
         <Recorded item={shown.picture} tab="artifacts">
-          Open the artifact
+          <Trans>Open the artifact</Trans>
         </Recorded>
       )}
-      {shown.output && <CodeBlock language="" text={shown.output} label="Result" />}
+      {shown.output && <CodeBlock language="" text={shown.output} label={t`Result`} />}
       <PartMedia parts={call.content} />
-      {!shown.output && !shown.diff && call.state === "done" && <p className="text-meta text-fg3">No output.</p>}
-      {call.truncated && <p className="text-meta text-fg3">Something was left out of the result.</p>}
+      {!shown.output && !shown.diff && call.state === "done" && (
+        <p className="text-meta text-fg3">
+          <Trans>No output.</Trans>
+        </p>
+      )}
+      {call.truncated && (
+        <p className="text-meta text-fg3">
+          <Trans>Something was left out of the result.</Trans>
+        </p>
+      )}
     </>
   );
 }
@@ -111,7 +120,8 @@ export function WritingCard({ part }: { part: WritingPart }) {
         <span className="shrink-0 font-medium">{toolWords(part.tool)}</span>
         <Title text={titleOf(part.text)} />
         <span className="shrink-0 text-meta text-fg2">
-          is being written{lines > 2 && <span className="tabular-nums">, {plural(lines, "line")}</span>}
+          <Trans>is being written</Trans>
+          {lines > 2 && <span className="tabular-nums">, {plural(lines, { one: "# line", other: "# lines" })}</span>}
         </span>
       </div>
     </Frame>
@@ -136,8 +146,8 @@ function ToChanges({ path }: { path: string }) {
     <Link
       to="."
       search={(s) => ({ ...s, tab: "changes", file: path, session: undefined, place: undefined })}
-      aria-label={`${path} in Changes`}
-      title="Show it in Changes"
+      aria-label={t`${path} in Changes`}
+      title={t`Show it in Changes`}
       className="grid h-6 w-6 place-items-center rounded-sm text-fg2 hover:bg-bg2 hover:text-fg pointer-coarse:h-11 pointer-coarse:w-11"
     >
       <Icon name="external" size={14} />

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useId, useState } from "react";
 import { MODES, type Mode } from "@/agents/own";
 import { ModelList, useModels } from "@/agents/own-models";
@@ -20,7 +22,7 @@ interface ModeProps {
 export function ModeChoice({ thread, fixed, onChange }: ModeProps) {
   return (
     <select
-      aria-label="Mode"
+      aria-label={t`Mode`}
       title={MODES.find((m) => m.mode === thread.mode)?.hint}
       value={thread.mode}
       disabled={fixed}
@@ -62,14 +64,16 @@ export function ModelChoice({ thread, fixed, session, onChange }: ModelProps) {
   return (
     <button
       type="button"
-      title={fixed ? "Interrupt the agent to change the model" : "Change the model"}
+      title={fixed ? t`Interrupt the agent to change the model` : t`Change the model`}
       disabled={fixed}
       onClick={() => setEditing(true)}
       className={QUIET}
     >
       <span className="inline-flex items-center gap-1">
-        <span className="sr-only">Model: </span>
-        <span className="max-w-52 truncate">{thread.model || standard || "Default model"}</span>
+        <span className="sr-only">
+          <Trans>Model:</Trans>{" "}
+        </span>
+        <span className="max-w-52 truncate">{thread.model || standard || t`Default model`}</span>
         <Icon name="chevronDown" size={10} />
       </span>
     </button>
@@ -92,7 +96,7 @@ function ModelField({ model, account, onDone }: FieldProps) {
       <input
         // biome-ignore lint/a11y/noAutofocus: the person asked to change it
         autoFocus
-        aria-label="Model"
+        aria-label={t`Model`}
         title={problem || undefined}
         list={list}
         value={text}
@@ -141,12 +145,14 @@ export function ContextFill({ messages, thread, session }: FillProps) {
       className={cx("px-1.5 text-meta tabular-nums", percent >= 70 ? "text-needs" : "text-fg3")}
       title={
         window > 0
-          ? `${short.format(used)} of ${short.format(window)} tokens. At 80 % the agent summarizes.`
+          ? t`${short.format(used)} of ${short.format(window)} tokens. At 80 % the agent summarizes.`
           : undefined
       }
     >
-      <span className="sr-only">Context: </span>
-      {window > 0 ? `${percent} % of the context` : `${short.format(used)} tokens`}
+      <span className="sr-only">
+        <Trans>Context:</Trans>{" "}
+      </span>
+      {window > 0 ? t`${percent} % of the context` : t`${short.format(used)} tokens`}
     </span>
   );
 }

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
@@ -33,7 +34,7 @@ export function CompletionList({ list }: { list: Suggestions<Command> }) {
   return (
     <SuggestionList
       list={list}
-      label="Commands"
+      label={t`Commands`}
       keyOf={(c) => c.name}
       className="absolute inset-x-0 bottom-full z-20 mb-1 max-h-64 shadow-float"
       row="flex min-h-7 items-baseline gap-3 px-2.5 py-1"

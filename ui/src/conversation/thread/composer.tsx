@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { type KeyboardEvent, type RefObject, useRef, useState } from "react";
 import { AttachButton, AttachedList, takesFiles, useAttachments } from "@/agents/attach";
 import type { Attached } from "@/agents/attachments";
@@ -91,14 +93,14 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
     }
   };
   return (
-    <section aria-label={`Message to ${s.agent_name}`} className="border-t border-hairline bg-bg1 px-4 py-2 md:px-6">
+    <section aria-label={t`Message to ${s.agent_name}`} className="border-t border-hairline bg-bg1 px-4 py-2 md:px-6">
       <div className="max-w-[52rem]">
         <StateLine
           session={s}
           conversation={conversation}
           may={may && !ended}
           busy={acts.send.isPending}
-          onAgain={() => say("Go on.")}
+          onAgain={() => say(t`Go on.`)}
         />
         {may && (
           <form
@@ -112,9 +114,11 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
             <CompletionList list={completion} />
             {replaced && (
               <p className="flex items-center gap-3 px-2.5 pt-1.5 text-meta text-fg2">
-                This takes the place of your earlier prompt. What came after it is undone; files stay as they are.
+                <Trans>
+                  This takes the place of your earlier prompt. What came after it is undone; files stay as they are.
+                </Trans>
                 <button type="button" onClick={onReplaced} className="min-h-6 text-accent hover:underline">
-                  Cancel
+                  <Trans>Cancel</Trans>
                 </button>
               </p>
             )}
@@ -123,7 +127,7 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
               ref={box}
               // biome-ignore lint/a11y/noAutofocus: the person asked to write it anew
               autoFocus={replaced !== undefined}
-              aria-label={`Message to ${s.agent_name}`}
+              aria-label={t`Message to ${s.agent_name}`}
               {...completion.field}
               placeholder={placeholder(s.agent_name, ended, resumes, works)}
               disabled={ended && !resumes}
@@ -155,13 +159,17 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
               )}
               <span className="ml-auto flex items-center gap-1.5">
                 {works && (
-                  <Button onClick={interrupt} busy={acts.interrupt.isPending && "Interrupting"} title="Interrupt (Esc)">
+                  <Button
+                    onClick={interrupt}
+                    busy={acts.interrupt.isPending && t`Interrupting`}
+                    title={t`Interrupt (Esc)`}
+                  >
                     <Icon name="stop" size={12} />
-                    Interrupt
+                    <Trans>Interrupt</Trans>
                   </Button>
                 )}
                 <Button type="submit" look="primary" disabled={!some || !ready} title={sendTitle(works)}>
-                  {resumes ? "Resume and send" : "Send"}
+                  {resumes ? t`Resume and send` : t`Send`}
                 </Button>
               </span>
             </div>
@@ -173,8 +181,8 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
 }
 
 function placeholder(agent: string, ended: boolean, resumes: boolean, works: boolean): string {
-  if (ended) return resumes ? `Resume ${agent} with a message…` : "The session has ended";
-  return works ? `Tell ${agent} something while it works…` : `What should ${agent} do?`;
+  if (ended) return resumes ? t`Resume ${agent} with a message…` : t`The session has ended`;
+  return works ? t`Tell ${agent} something while it works…` : t`What should ${agent} do?`;
 }
 
 const sendTitle = (works: boolean) =>

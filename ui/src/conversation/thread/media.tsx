@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { createContext, useContext } from "react";
 import { BASE, type Schemas } from "@/api/client";
 import { bytes, visible } from "@/format/text";
@@ -28,7 +29,7 @@ export function PartMedia({ parts }: { parts: readonly Part[] }) {
             {p.kind === "image" ? (
               <img
                 src={url}
-                alt={name || "Picture of the result"}
+                alt={name || t`Picture of the result`}
                 title={[name, `${p.width}×${p.height}`].filter(Boolean).join(", ")}
                 width={p.width}
                 height={p.height}
@@ -38,7 +39,7 @@ export function PartMedia({ parts }: { parts: readonly Part[] }) {
             ) : p.kind === "file" ? (
               `${name}, ${bytes(p.size ?? 0)}`
             ) : (
-              `Open all of it, ${bytes(p.size ?? 0)}`
+              t`Open all of it, ${bytes(p.size ?? 0)}`
             )}
           </a>
         );

@@ -1,8 +1,9 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { api, data, type Session } from "@/api/client";
 import { keys } from "@/api/queries";
-import { plural } from "@/format/text";
 import { cx } from "@/kit/cx";
 import { Menu, MenuItem } from "@/kit/menu";
 import { confirm } from "@/state/confirm";
@@ -34,7 +35,7 @@ export function useFork(s: Session, thread: Thread | undefined) {
   const navigate = useNavigate({ from: "/$team/w/$key" });
   return useMutation({
     mutationFn: async ({ message: m, workspace }: Fork) => {
-      if (workspace) toast({ title: "Making a workspace with the files as they were then…" });
+      if (workspace) toast({ title: t`Making a workspace with the files as they were then…` });
       const { session } = await data(
         api.POST("/threads/{id}/fork", {
           params: { path: { id: thread!.id }, header: once() },
@@ -54,7 +55,7 @@ export function useFork(s: Session, thread: Thread | undefined) {
       if (key) await navigate({ params: (p) => ({ ...p, key }), search: { session: session.id } });
       else await navigate({ search: (x) => ({ ...x, session: session.id }) });
     },
-    onError: (error) => toastError("The conversation was not forked", error),
+    onError: (error) => toastError(t`The conversation was not forked`, error),
   });
 }
 
@@ -63,21 +64,22 @@ export function useUndo(thread: Thread | undefined) {
   return useMutation({
     mutationFn: (m: Message) =>
       undoFrom(thread!.id, m.id, ({ messages, changed }) => {
-        const files = changed.length > 0 ? ` and changes of ${plural(changed.length, "file")}` : "";
+        const files =
+          changed.length > 0 ? t` and changes of ${plural(changed.length, { one: "# file", other: "# files" })}` : "";
         return confirm({
-          title: "Undo from this prompt on?",
-          body: `This undoes ${plural(messages, "message")}${files}. ${changed.slice(0, 8).join(", ")}${changed.length > 8 ? "…" : ""}`,
-          action: "Undo",
+          title: t`Undo from this prompt on?`,
+          body: t`This undoes ${plural(messages, { one: "# message", other: "# messages" })}${files}. ${changed.slice(0, 8).join(", ")}${changed.length > 8 ? "…" : ""}`,
+          action: t`Undo`,
         });
       }),
     onSuccess: (done) => {
       if (done?.safety_snapshot)
         toast({
-          title: "Undone",
-          text: "To have the files back, restore the snapshot from before it in the timeline.",
+          title: t`Undone`,
+          text: t`To have the files back, restore the snapshot from before it in the timeline.`,
         });
     },
-    onError: (error) => toastError("Nothing was undone", error),
+    onError: (error) => toastError(t`Nothing was undone`, error),
   });
 }
 
@@ -92,20 +94,20 @@ export function PromptButtons({ message, acts }: { message: Message; acts: Messa
     <span className={cx("flex gap-2", HIDDEN)}>
       <button
         type="button"
-        title="Write it anew. What came after it is undone"
+        title={t`Write it anew. What came after it is undone`}
         onClick={() => acts.edit(message)}
         className={LINK}
       >
-        Edit
+        <Trans>Edit</Trans>
       </button>
-      <ForkMenu message={message} acts={acts} hint="It is asked again there." />
+      <ForkMenu message={message} acts={acts} hint={t`It is asked again there.`} />
       <button
         type="button"
-        title="Undo it and what came after it, with what that changed in files"
+        title={t`Undo it and what came after it, with what that changed in files`}
         onClick={() => acts.undo(message)}
         className={LINK}
       >
-        Undo
+        <Trans>Undo</Trans>
       </button>
     </span>
   );
@@ -115,7 +117,7 @@ export function PromptButtons({ message, acts }: { message: Message; acts: Messa
 export function AnswerButtons({ message, acts }: { message: Message; acts: MessageActs }) {
   return (
     <span className={HIDDEN}>
-      <ForkMenu message={message} acts={acts} hint="It goes on from here." />
+      <ForkMenu message={message} acts={acts} hint={t`It goes on from here.`} />
     </span>
   );
 }
@@ -125,20 +127,20 @@ function ForkMenu({ message, acts, hint }: { message: Message; acts: MessageActs
   return (
     <Menu
       trigger={
-        <button type="button" title="Go on from here in a new session" className={LINK}>
-          Fork
+        <button type="button" title={t`Go on from here in a new session`} className={LINK}>
+          <Trans>Fork</Trans>
         </button>
       }
     >
-      <MenuItem onSelect={() => acts.fork({ message, workspace: false })} hint={`With the files as they are. ${hint}`}>
-        Fork here
+      <MenuItem onSelect={() => acts.fork({ message, workspace: false })} hint={t`With the files as they are. ${hint}`}>
+        <Trans>Fork here</Trans>
       </MenuItem>
       {team.can("workspace.create") && (
         <MenuItem
           onSelect={() => acts.fork({ message, workspace: true })}
-          hint={`On a branch of its own, with the files as they were. ${hint}`}
+          hint={t`On a branch of its own, with the files as they were. ${hint}`}
         >
-          Fork into a new workspace
+          <Trans>Fork into a new workspace</Trans>
         </MenuItem>
       )}
     </Menu>

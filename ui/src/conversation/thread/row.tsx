@@ -1,5 +1,7 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { memo, type ReactNode, useRef } from "react";
-import { bytes, plural } from "@/format/text";
+import { bytes } from "@/format/text";
 import { Prose } from "@/highlight/prose";
 import { cx } from "@/kit/cx";
 import { Shape } from "@/kit/mark";
@@ -64,13 +66,17 @@ function body(
     case "call":
       return <CallCard call={row.call} shown={row.shown} open={open} toggle={toggle} />;
     case "picture":
-      return <p className="text-meta text-fg3">Picture, {bytes(row.size)}</p>;
+      return (
+        <p className="text-meta text-fg3">
+          <Trans>Picture, {bytes(row.size)}</Trans>
+        </p>
+      );
     case "spent":
       return (
         <p className="flex items-baseline gap-3 text-meta text-fg3 tabular-nums">
           <span>
             {spent(row.message.usage)}
-            {row.turn && ` · ${money(row.turn)} in this turn`}
+            {row.turn && t` · ${money(row.turn)} in this turn`}
           </span>
           {acts && row.message.state === "complete" && <AnswerButtons message={row.message} acts={acts} />}
         </p>
@@ -84,8 +90,8 @@ function body(
           head={
             <span className="text-fg2">
               {row.kind === "note"
-                ? "Parawork told the model what changed of its instructions."
-                : "The model reads this summary instead of what is above."}
+                ? t`Parawork told the model what changed of its instructions.`
+                : t`The model reads this summary instead of what is above.`}
             </span>
           }
         >
@@ -97,7 +103,7 @@ function body(
     case "clear":
       return (
         <p className="flex items-center gap-3 py-1 text-meta text-fg3 before:h-px before:flex-1 before:bg-hairline after:h-px after:flex-1 after:bg-hairline">
-          The model no longer reads what is above
+          <Trans>The model no longer reads what is above</Trans>
         </p>
       );
     case "undone":
@@ -107,7 +113,9 @@ function body(
           toggle={toggle}
           head={
             <>
-              <span className="shrink-0 text-fg2">{plural(row.messages, "message")} undone</span>
+              <span className="shrink-0 text-fg2">
+                <Trans>{plural(row.messages, { one: "# message", other: "# messages" })} undone</Trans>
+              </span>
               {!open && (
                 <span className="truncate text-fg3">{row.text.trimStart().split("\n", 1)[0]!.slice(0, 200)}</span>
               )}
@@ -124,7 +132,7 @@ function body(
             <>
               <Shape kind="stopped" />
               <span className="truncate text-fg3">
-                An answer was cut: {row.message.note || "it was asked for again"}
+                <Trans>An answer was cut: {row.message.note || t`it was asked for again`}</Trans>
               </span>
             </>
           }
@@ -155,7 +163,7 @@ function Thought({ text, live, open }: { text: string; live: boolean; open: bool
   const line = live ? text.trimEnd().split("\n").at(-1)! : text.trimStart().split("\n", 1)[0]!;
   return (
     <>
-      <span className={cx("text-fg3", live && "pulse-mark")}>{live ? "Thinks" : "Thought"}</span>
+      <span className={cx("text-fg3", live && "pulse-mark")}>{live ? t`Thinks` : t`Thought`}</span>
       {!open && <span className="truncate text-fg3 italic">{line.slice(-200)}</span>}
     </>
   );
@@ -165,7 +173,7 @@ function Prompt({ row, now, acts }: { row: Row; now: number; acts: MessageActs |
   const m = row.message;
   return (
     <PromptBox
-      title={m.state === "undone" ? "Prompt, undone" : "Prompt"}
+      title={m.state === "undone" ? t`Prompt, undone` : t`Prompt`}
       text={textOf(m)}
       at={m.created_at}
       now={now}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import type { Session } from "@/api/client";
 import { useNow } from "@/format/now";
@@ -24,15 +26,28 @@ const MARK = { idle: "idle", working: "running", waiting: "needs", failed: "fail
 export function StateLine({ session, conversation, onAgain, busy, may }: Props) {
   const s = statusOf(conversation);
   const { link } = conversation;
-  if (link === "missing" && session.state === "starting") return <Line mark="working">The session is starting.</Line>;
-  if (link === "reconnecting") return <Line mark="working">The connection was lost. Connecting again…</Line>;
+  if (link === "missing" && session.state === "starting")
+    return (
+      <Line mark="working">
+        <Trans>The session is starting.</Trans>
+      </Line>
+    );
+  if (link === "reconnecting")
+    return (
+      <Line mark="working">
+        <Trans>The connection was lost. Connecting again…</Trans>
+      </Line>
+    );
   if (s.kind === "idle") return null;
   return (
     <Line mark={s.kind}>
       <span className={cx("min-w-0 flex-1", s.kind === "failed" ? "basis-48 break-words" : "truncate")} title={s.words}>
         {s.kind === "failed" ? (
           <>
-            <span className="font-medium text-failed">The turn failed.</span> {sentence(s.words)}
+            <span className="font-medium text-failed">
+              <Trans>The turn failed.</Trans>
+            </span>{" "}
+            {sentence(s.words)}
           </>
         ) : (
           s.words
@@ -46,13 +61,13 @@ export function StateLine({ session, conversation, onAgain, busy, may }: Props) 
           params={(p) => ({ team: p.team, section: "agents" })}
           className="text-accent hover:underline"
         >
-          Check the account
+          <Trans>Check the account</Trans>
         </Link>
       )}
       {s.kind === "working" && <Elapsed since={s.since} />}
       {may && s.again && (
-        <Button busy={busy && "Sending"} onClick={onAgain}>
-          {s.again === "Retry" ? "Retry" : "Go on"}
+        <Button busy={busy && t`Sending`} onClick={onAgain}>
+          {s.again === "Retry" ? t`Retry` : t`Go on`}
         </Button>
       )}
     </Line>

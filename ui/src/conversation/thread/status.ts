@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { titleOf, toolWords } from "./call";
 import type { Conversation, Turn } from "./feed";
 
@@ -20,29 +21,29 @@ export function statusOf({ thread, turn, calls, messages, writing }: Conversatio
     case "working":
       return { ...status, kind: "working", words: doing() };
     case "waiting":
-      return { ...status, kind: "waiting", words: "Waits for your answer" };
+      return { ...status, kind: "waiting", words: t`Waits for your answer` };
     case "failed":
       return { ...status, kind: "failed", words: thread.reason, code: thread.code, again: againAfter(thread.code) };
     default:
       return turn?.state === "interrupted"
-        ? { ...status, kind: "stopped", words: turn.reason ? `Interrupted: ${turn.reason}` : "Interrupted" }
+        ? { ...status, kind: "stopped", words: turn.reason ? t`Interrupted: ${turn.reason}` : t`Interrupted` }
         : status;
   }
 
   function doing(): string {
-    if (turn?.reason === "compact") return "Summarizes the conversation";
-    const step = `Step ${(turn?.steps ?? 0) + 1}`;
+    if (turn?.reason === "compact") return t`Summarizes the conversation`;
+    const step = t`Step ${(turn?.steps ?? 0) + 1}`;
     const last = messages.at(-1);
     if (last?.state === "streaming") {
       const part = last.id === writing.id ? writing.parts.at(-1) : undefined;
       if (part?.kind === "reasoning") return `${step}: thinks`;
-      if (part?.kind === "tool_call") return `${step}: writes a call of ${toolWords(part.tool)} ${titleOf(part.text)}`;
-      return part ? `${step}: writes` : `${step}: asks the model`;
+      if (part?.kind === "tool_call") return t`${step}: writes a call of ${toolWords(part.tool)} ${titleOf(part.text)}`;
+      return part ? `${step}: writes` : t`${step}: asks the model`;
     }
     const open = (last && calls.get(last.id)?.filter((c) => c.state === "running")) || [];
-    if (open.length > 1) return `Step ${turn?.steps ?? 1}: ${open.length} tools run`;
-    if (open[0]) return `Step ${turn?.steps ?? 1}: runs ${toolWords(open[0].tool)} ${open[0].title}`;
-    return `${step}: asks the model`;
+    if (open.length > 1) return t`Step ${turn?.steps ?? 1}: ${open.length} tools run`;
+    if (open[0]) return t`Step ${turn?.steps ?? 1}: runs ${toolWords(open[0].tool)} ${open[0].title}`;
+    return t`${step}: asks the model`;
   }
 }
 

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { createContext, useContext } from "react";
@@ -22,7 +24,7 @@ export function SubagentLines({ ids }: { ids: readonly string[] }) {
   const shown = (all.data ?? []).filter((a) => ids.includes(a.id));
   if (shown.length === 0) return null;
   return (
-    <ul aria-label="Subagents of this call" className="mb-1 ml-5 grid gap-1">
+    <ul aria-label={t`Subagents of this call`} className="mb-1 ml-5 grid gap-1">
       {shown.map((a) => (
         <li key={a.id} className="flex min-w-0 flex-wrap items-center gap-x-3 text-meta text-fg2">
           <SubagentLink subagent={a} />
@@ -55,7 +57,11 @@ function Files({ subagent: a }: { subagent: Schemas["Subagent"] }) {
           </Link>
         ),
       )}
-      {rest > 0 && <span>and {rest} more</span>}
+      {rest > 0 && (
+        <span>
+          <Trans>and {rest} more</Trans>
+        </span>
+      )}
     </>
   );
 }

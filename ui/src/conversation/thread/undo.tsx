@@ -1,6 +1,8 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { api, data, type Schemas } from "@/api/client";
 import { ApiError } from "@/api/problem";
-import { plural, visible } from "@/format/text";
+import { visible } from "@/format/text";
 import { confirm } from "@/state/confirm";
 import { ConflictPlace } from "@/timeline/conflict-place";
 import { type Conflict, isConflict } from "@/timeline/edit-words";
@@ -62,9 +64,9 @@ async function instead(error: unknown): Promise<Choices | "no" | undefined> {
   if (!(error instanceof ApiError)) return undefined;
   if (error.code === "agent_working") {
     const yes = await confirm({
-      title: "Undo while another agent works?",
-      body: "It works in this workspace, and would not notice that files changed.",
-      action: "Undo anyway",
+      title: t`Undo while another agent works?`,
+      body: t`It works in this workspace, and would not notice that files changed.`,
+      action: t`Undo anyway`,
       danger: true,
     });
     return yes ? { files: true, even_while_working: true } : "no";
@@ -73,10 +75,10 @@ async function instead(error: unknown): Promise<Choices | "no" | undefined> {
   if (!found && !/^(files_unknown|edit_expired|too_many_changes)$/.test(error.code)) return undefined;
   const yes = await confirm({
     title: found
-      ? `${plural(found.total, "file")} cannot be taken back`
-      : "The files of these turns cannot be taken back",
+      ? t`${plural(found.total, { one: "# file", other: "# files" })} cannot be taken back`
+      : t`The files of these turns cannot be taken back`,
     body: found ? <Files {...found} /> : error.message,
-    action: "Undo the messages only",
+    action: t`Undo the messages only`,
   });
   return yes ? { files: false } : "no";
 }
@@ -88,8 +90,10 @@ function Files({ files, total }: { files: readonly Contradicted[]; total: number
   return (
     <>
       <p>
-        Later changes contradict the undo here, so nothing was undone. You can undo the messages and keep all files as
-        they are, or cancel, change these places, and undo again.
+        <Trans>
+          Later changes contradict the undo here, so nothing was undone. You can undo the messages and keep all files as
+          they are, or cancel, change these places, and undo again.
+        </Trans>
       </p>
       <ul className="mt-2 max-h-[45vh] overflow-y-auto">
         {files.map((f) => (
@@ -100,13 +104,19 @@ function Files({ files, total }: { files: readonly Contradicted[]; total: number
               <ConflictPlace key={c.line} conflict={c} />
             ))}
             {f.places.length > MOST && (
-              <p className="text-meta text-fg3">{plural(f.places.length - MOST, "more place")} not shown.</p>
+              <p className="text-meta text-fg3">
+                <Trans>
+                  {plural(f.places.length - MOST, { one: "# more place", other: "# more places" })} not shown.
+                </Trans>
+              </p>
             )}
           </li>
         ))}
       </ul>
       {total > files.length && (
-        <p className="mt-2 text-meta text-fg3">{plural(total - files.length, "more file")} not shown.</p>
+        <p className="mt-2 text-meta text-fg3">
+          <Trans>{plural(total - files.length, { one: "# more file", other: "# more files" })} not shown.</Trans>
+        </p>
       )}
     </>
   );

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Session } from "@/api/client";
 import { useNow } from "@/format/now";
@@ -52,7 +54,7 @@ export default function ThreadView({ session: s }: { session: Session }) {
         <div className="flex h-full min-h-0 min-w-0 flex-col">
           {link === "loading" ? (
             <div className="min-h-0 flex-1">
-              <Skeleton label="Loading the conversation" />
+              <Skeleton label={t`Loading the conversation`} />
             </div>
           ) : (
             <ConversationList
@@ -101,10 +103,29 @@ export default function ThreadView({ session: s }: { session: Session }) {
 }
 
 function Nothing({ session: s, link }: { session: Session; link: Conversation["link"] }) {
-  if (hasEnded(s)) return <Empty title="Nothing was said">The session ended before its first prompt.</Empty>;
-  if (link === "missing") return <Empty title="Starting">The conversation appears here.</Empty>;
-  if (link === "reconnecting") return <Empty title="Connecting">The server cannot be reached yet.</Empty>;
-  return <Empty title="Nothing said yet">Write below what {s.agent_name} should do.</Empty>;
+  if (hasEnded(s))
+    return (
+      <Empty title={t`Nothing was said`}>
+        <Trans>The session ended before its first prompt.</Trans>
+      </Empty>
+    );
+  if (link === "missing")
+    return (
+      <Empty title={t`Starting`}>
+        <Trans>The conversation appears here.</Trans>
+      </Empty>
+    );
+  if (link === "reconnecting")
+    return (
+      <Empty title={t`Connecting`}>
+        <Trans>The server cannot be reached yet.</Trans>
+      </Empty>
+    );
+  return (
+    <Empty title={t`Nothing said yet`}>
+      <Trans>Write below what {s.agent_name} should do.</Trans>
+    </Empty>
+  );
 }
 
 /** Reads each new answer to people who listen to the page: once, when it is complete. */

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { InboxItem, Question } from "@/inbox/api";
 import { isSnoozed } from "@/inbox/inbox";
 import type { Rules, Show } from "./rules";
@@ -80,7 +81,7 @@ function summary(items: readonly InboxItem[], rules: Rules): Note {
     show: shows.includes("system") ? "system" : shows.includes("toast") ? "toast" : "off",
     sound: items.find((i) => rules.kinds[i.kind].sound)?.kind,
     tag: "inbox",
-    title: `${items.length} items need you`,
+    title: t`${items.length} items need you`,
     body: [...new Set(items.map((i) => i.workspace_name))].slice(0, 4).join(", "),
     item: undefined,
   };
@@ -89,18 +90,18 @@ function summary(items: readonly InboxItem[], rules: Rules): Note {
 const asks = (q: Question): string => (q.title.length > 140 ? `${q.title.slice(0, 139)}…` : q.title);
 
 function titleOf(i: InboxItem): string {
-  const who = i.agent_name || "The workspace";
+  const who = i.agent_name || t`The workspace`;
   switch (i.kind) {
     case "question":
-      return i.question ? `${who} asks: ${asks(i.question)}` : `${who} needs you`;
+      return i.question ? `${who} asks: ${asks(i.question)}` : t`${who} needs you`;
     case "failed":
       return `${who} failed${i.reason ? `: ${i.reason}` : ""}`.slice(0, 160);
     case "stuck":
-      return `${who} is stuck`;
+      return t`${who} is stuck`;
     case "review":
     case "budget":
       return i.reason.slice(0, 160);
     case "finished":
-      return `${who} has finished`;
+      return t`${who} has finished`;
   }
 }

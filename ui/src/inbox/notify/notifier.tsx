@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useCallback, useEffect, useRef } from "react";
@@ -99,7 +100,7 @@ function tell(note: Note, { team, speaks, volume, go, toasted }: Means): void {
     lasts: 10_000,
     actions: [
       {
-        label: "Open",
+        label: t`Open`,
         run: () => {
           dismiss(id);
           go(note);

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { api, data, type Schemas } from "@/api/client";
 
 /** Whether this browser supports push messages: "no" without HTTPS, a service worker or a push service. */
@@ -25,7 +26,7 @@ export const keptId = (): string => localStorage.getItem(KEPT) ?? "";
  */
 export async function subscribe(key: string): Promise<Schemas["PushSubscription"]> {
   if ((await Notification.requestPermission()) !== "granted")
-    throw new Error("The browser blocks notifications of this page. Allow them in the address bar, then try again.");
+    throw new Error(t`The browser blocks notifications of this page. Allow them in the address bar, then try again.`);
   const registration = await worker();
   await navigator.serviceWorker.ready;
   let sub = await registration.pushManager.getSubscription();
@@ -36,7 +37,7 @@ export async function subscribe(key: string): Promise<Schemas["PushSubscription"
   try {
     sub ??= await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: bytesOf(key) });
   } catch {
-    throw new Error("This browser's push service cannot be reached, or is switched off in its settings.");
+    throw new Error(t`This browser's push service cannot be reached, or is switched off in its settings.`);
   }
   const json = sub.toJSON();
   const made = await data(
@@ -88,7 +89,7 @@ export function browserWords(agent: string): string {
           ? "Chrome"
           : /Safari\//.test(agent)
             ? "Safari"
-            : "A browser";
+            : t`A browser`;
   const system = /iPhone|iPad/.test(agent)
     ? "iOS"
     : /Android/.test(agent)

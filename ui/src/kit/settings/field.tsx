@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import type { ReactNode } from "react";
 import { Button } from "../button";
 import { Check, Choice, Field, inputClass, TextArea, TextField } from "../field";
@@ -90,16 +92,20 @@ export function SettingField({ field: f, form }: { field: AnyField; form: Form<o
             autoComplete="off"
             mono
             fieldClass=""
-            placeholder={f.set ? `stored, ends in ${f.last_four ?? ""}` : f.placeholder}
+            placeholder={f.set ? t`stored, ends in ${f.last_four ?? ""}` : f.placeholder}
           />
           {f.set && !f.locked && (
             <Button
               look="danger"
               className="mt-2"
-              busy={form.removing === f.name && "Removing"}
+              busy={form.removing === f.name && t`Removing`}
               onClick={() => form.remove(f)}
             >
-              Remove<span className="sr-only"> the {f.label}</span>
+              <Trans>Remove</Trans>
+              <span className="sr-only">
+                {" "}
+                <Trans>the {f.label}</Trans>
+              </span>
             </Button>
           )}
         </div>

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import type { ReactNode } from "react";
 import { Button } from "../button";
 import { cx } from "../cx";
@@ -29,7 +31,7 @@ export interface FormProps<V extends object, R> extends Saving<V, R> {
 
 /** A form rendered from a list of fields. It sends the changed values and shows each error below its field. */
 export function SettingsForm<V extends object, R>(props: FormProps<V, R>) {
-  const { label, labelledBy, button, busy = "Saving", look = "primary", cancel, inline, className, children } = props;
+  const { label, labelledBy, button, busy = t`Saving`, look = "primary", cancel, inline, className, children } = props;
   const form = useSave(props);
   const submit = button && (
     <Button
@@ -44,12 +46,12 @@ export function SettingsForm<V extends object, R>(props: FormProps<V, R>) {
   );
   const cancels = cancel && (
     <Button className={inline ? "mt-6" : undefined} onClick={cancel}>
-      Cancel
+      <Trans>Cancel</Trans>
     </Button>
   );
   const saved = !props.create && (
     <span role="status" className={inline ? "mt-7" : "self-center"}>
-      {form.saved && <Mark kind="done" word="Saved" />}
+      {form.saved && <Mark kind="done" word={t`Saved`} />}
     </span>
   );
   return (

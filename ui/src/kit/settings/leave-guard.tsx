@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useBlocker } from "@tanstack/react-router";
 import { confirm } from "@/state/confirm";
 import { unsaved } from "./unsaved";
@@ -11,9 +12,9 @@ export function LeaveGuard() {
       // Whoever is signed out has nothing left to save.
       if (!dirty() || current.pathname === next.pathname || next.pathname === "/login") return false;
       const leave = await confirm({
-        title: "Leave without saving?",
-        body: "Your changes on this page will be lost.",
-        action: "Leave",
+        title: t`Leave without saving?`,
+        body: t`Your changes on this page will be lost.`,
+        action: t`Leave`,
         danger: true,
       });
       return !leave;

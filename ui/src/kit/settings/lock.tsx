@@ -1,3 +1,4 @@
+import { Trans } from "@lingui/react/macro";
 /** A mark beside what cannot be changed here, and why. */
 export function Lock({ on = true }: { on?: boolean }) {
   if (!on) return null;
@@ -7,7 +8,7 @@ export function Lock({ on = true }: { on?: boolean }) {
         <path d="M2.2 5V3.4a2.8 2.8 0 0 1 5.6 0V5" fill="none" stroke="currentColor" strokeWidth="1.3" />
         <rect x="1" y="5" width="8" height="6.4" rx="1" fill="currentColor" />
       </svg>
-      set in config.json
+      <Trans>set in config.json</Trans>
     </span>
   );
 }

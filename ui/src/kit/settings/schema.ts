@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import type { ComponentProps, ReactNode } from "react";
 
 /** How a value that is no text stands in a field: nano-dollars as 12.50. */
@@ -88,7 +89,7 @@ export function fieldsOf<V>(entries: readonly Entry<V>[]): AnyField[] {
   return entries.flatMap((e) => ("fields" in e ? fieldsOf(e.fields) : "note" in e ? [] : [e as unknown as AnyField]));
 }
 
-const WHOLE = "Enter a whole number.";
+const WHOLE = t`Enter a whole number.`;
 
 /** What a field shows of a value. */
 export function formatted(f: AnyField, value: unknown): unknown {
@@ -111,8 +112,8 @@ export function parse(f: AnyField, typed: unknown): { value?: unknown; wrong?: s
 function parseNumber({ min = 0, max }: AnyField, text: string): { value?: number; wrong?: string } {
   if (!/^-?\d{0,15}$/.test(text) || text === "-") return { wrong: WHOLE };
   const value = Number(text);
-  if (value < min) return { wrong: text === "" ? WHOLE : `At least ${min}.` };
-  if (max !== undefined && value > max) return { wrong: `At most ${max}.` };
+  if (value < min) return { wrong: text === "" ? WHOLE : t`At least ${min}.` };
+  if (max !== undefined && value > max) return { wrong: t`At most ${max}.` };
   return { value };
 }
 

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { Suspense, useState } from "react";
 import { keys } from "@/api/queries";
 import { exact } from "@/format/time";
@@ -18,21 +20,21 @@ export function AuthenticatorApp({ own, email }: { own: OwnWays; email: string }
   const off = useAction({
     act: removeApp,
     confirm: {
-      title: "Turn the authenticator app off?",
-      body: "Signing in will not ask for a code. To move to another app, turn it off and set it up again.",
-      action: "Turn off",
+      title: t`Turn the authenticator app off?`,
+      body: t`Signing in will not ask for a code. To move to another app, turn it off and set it up again.`,
+      action: t`Turn off`,
       danger: true,
     },
     refresh: [keys.me],
-    done: "The authenticator app is off",
-    failed: "The authenticator app was not turned off",
+    done: t`The authenticator app is off`,
+    failed: t`The authenticator app was not turned off`,
   });
   const { enabled, confirmed_at: since } = own.totp;
 
   return (
     <Part
-      title="Authenticator app"
-      about="After the password, a six-digit code from an app on your phone, such as Aegis, 1Password or Google Authenticator."
+      title={t`Authenticator app`}
+      about={t`After the password, a six-digit code from an app on your phone, such as Aegis, 1Password or Google Authenticator.`}
     >
       {making ? (
         <Suspense fallback={<Skeleton rows={4} />}>
@@ -40,20 +42,20 @@ export function AuthenticatorApp({ own, email }: { own: OwnWays; email: string }
         </Suspense>
       ) : enabled ? (
         <div className="flex flex-wrap items-center gap-3">
-          <Mark kind="done" word="On" />
+          <Mark kind="done" word={t`On`} />
           {since ? (
             <span className="text-meta text-fg3" title={exact(since)}>
-              since {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(since)}
+              <Trans>since {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(since)}</Trans>
             </span>
           ) : null}
           <span className="flex-1" />
-          <Button busy={off.busy && "Turning off"} onClick={() => void off.run()}>
-            Turn off
+          <Button busy={off.busy && t`Turning off`} onClick={() => void off.run()}>
+            <Trans>Turn off</Trans>
           </Button>
         </div>
       ) : (
-        <Button busy={begin.busy && "Starting"} onClick={() => void begin.run()}>
-          Set up an authenticator app
+        <Button busy={begin.busy && t`Starting`} onClick={() => void begin.run()}>
+          <Trans>Set up an authenticator app</Trans>
         </Button>
       )}
       <div className="mt-2 empty:hidden">

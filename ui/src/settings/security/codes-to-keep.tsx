@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useEffect, useRef, useState } from "react";
 import { createPortal } from "react-dom";
 import { exact } from "@/format/time";
@@ -32,13 +34,15 @@ export function CodesToKeep({ codes, email, onDone }: { codes: string[]; email: 
   return (
     <div className="rounded-md border border-merged bg-bg1 p-4">
       <h3 ref={head} tabIndex={-1} className="font-medium outline-none">
-        Save these recovery codes
+        <Trans>Save these recovery codes</Trans>
       </h3>
       <p className="mt-0.5 text-fg2">
-        Use them if you lose your phone or passkey. Each works once, after your password. They are not shown again:
-        store them with your passwords.
+        <Trans>
+          Use them if you lose your phone or passkey. Each works once, after your password. They are not shown again:
+          store them with your passwords.
+        </Trans>
       </p>
-      <ul aria-label="Recovery codes" className="my-3 grid max-w-md grid-cols-2 gap-x-6 gap-y-1 font-mono text-body">
+      <ul aria-label={t`Recovery codes`} className="my-3 grid max-w-md grid-cols-2 gap-x-6 gap-y-1 font-mono text-body">
         {codes.map((c) => (
           <li key={c} className="select-all">
             {c}
@@ -46,11 +50,17 @@ export function CodesToKeep({ codes, email, onDone }: { codes: string[]; email: 
         ))}
       </ul>
       <div className="flex flex-wrap gap-2">
-        <Button onClick={() => void copyText(codes.join("\n"), "the recovery codes")}>Copy</Button>
-        <Button onClick={download}>Download</Button>
-        <Button onClick={() => setPrinting(true)}>Print</Button>
+        <Button onClick={() => void copyText(codes.join("\n"), t`the recovery codes`)}>
+          <Trans>Copy</Trans>
+        </Button>
+        <Button onClick={download}>
+          <Trans>Download</Trans>
+        </Button>
+        <Button onClick={() => setPrinting(true)}>
+          <Trans>Print</Trans>
+        </Button>
         <Button look="primary" className="sm:ml-auto" onClick={onDone}>
-          I have saved them
+          <Trans>I have saved them</Trans>
         </Button>
       </div>
       {printing && createPortal(<pre className="print-only">{text}</pre>, document.body)}

@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { keys } from "@/api/queries";
@@ -29,18 +31,18 @@ export function Passkeys({ own, ways }: { own: OwnWays; ways: Ways }) {
       return addPasskey(deviceName(navigator.userAgent), credential);
     },
     refresh: [keys.me],
-    done: (made) => void toast({ kind: "good", title: `Passkey ${made.name} added` }),
+    done: (made) => void toast({ kind: "good", title: t`Passkey ${made.name} added` }),
   });
   // Where the address is to blame the server says that there are none, too: that explains what to do.
   const why = passkeysHere();
   if (!ways.passkeys && !why && own.passkeys.length === 0) return null;
   return (
     <Part
-      title="Passkeys"
-      about="A fingerprint, face, device lock or security key. It signs you in without a password and counts as both factors."
+      title={t`Passkeys`}
+      about={t`A fingerprint, face, device lock or security key. It signs you in without a password and counts as both factors.`}
     >
       {own.passkeys.length > 0 && (
-        <ul aria-label="Your passkeys" className="mb-3 divide-y divide-hairline border-y border-hairline">
+        <ul aria-label={t`Your passkeys`} className="mb-3 divide-y divide-hairline border-y border-hairline">
           {own.passkeys.map((k) => (
             <Row key={k.id} passkey={k} />
           ))}
@@ -49,10 +51,12 @@ export function Passkeys({ own, ways }: { own: OwnWays; ways: Ways }) {
       {why ? (
         <p className="text-fg3">{noPasskeysWords(why)}</p>
       ) : !ways.passkeys ? (
-        <p className="text-fg3">This server does not accept passkeys at this address.</p>
+        <p className="text-fg3">
+          <Trans>This server does not accept passkeys at this address.</Trans>
+        </p>
       ) : (
-        <Button busy={add.busy && "Waiting for your device"} onClick={() => void add.run()}>
-          Add a passkey
+        <Button busy={add.busy && t`Waiting for your device`} onClick={() => void add.run()}>
+          <Trans>Add a passkey</Trans>
         </Button>
       )}
       <div className="mt-2 empty:hidden">
@@ -69,13 +73,13 @@ function Row({ passkey: k }: { passkey: Passkey }) {
   const remove = useAction({
     act: () => removePasskey(k.id),
     confirm: {
-      title: `Remove the passkey ${k.name}?`,
-      body: "You can no longer sign in with it. Your device may still offer it: delete it there as well.",
-      action: "Remove",
+      title: t`Remove the passkey ${k.name}?`,
+      body: t`You can no longer sign in with it. Your device may still offer it: delete it there as well.`,
+      action: t`Remove`,
       danger: true,
     },
     refresh: [keys.me],
-    failed: "The passkey was not removed",
+    failed: t`The passkey was not removed`,
   });
   if (naming)
     return (
@@ -88,7 +92,7 @@ function Row({ passkey: k }: { passkey: Passkey }) {
           fields={[
             {
               name: "name",
-              label: "Passkey name",
+              label: t`Passkey name`,
               type: "text",
               className: "min-w-48 flex-1",
               input: { required: true, maxLength: 100, autoFocus: true },
@@ -99,7 +103,7 @@ function Row({ passkey: k }: { passkey: Passkey }) {
             await client.invalidateQueries({ queryKey: ownWaysKey });
             setNaming(false);
           }}
-          button="Save"
+          button={t`Save`}
           cancel={() => setNaming(false)}
         />
       </li>
@@ -109,15 +113,24 @@ function Row({ passkey: k }: { passkey: Passkey }) {
       <div className="min-w-0 flex-1 basis-48">
         <p className="truncate font-medium">{k.name}</p>
         <p className="text-meta text-fg3">
-          <span title={exact(k.created_at)}>added {ago(k.created_at, now)}</span> ·{" "}
-          {k.last_used_at ? <span title={exact(k.last_used_at)}>used {ago(k.last_used_at, now)}</span> : "never used"}
+          <span title={exact(k.created_at)}>
+            <Trans>added {ago(k.created_at, now)}</Trans>
+          </span>{" "}
+          ·{" "}
+          {k.last_used_at ? (
+            <span title={exact(k.last_used_at)}>
+              <Trans>used {ago(k.last_used_at, now)}</Trans>
+            </span>
+          ) : (
+            t`never used`
+          )}
         </p>
       </div>
-      <Button look="quiet" onClick={() => setNaming(true)} aria-label={`Rename the passkey ${k.name}`}>
-        Rename
+      <Button look="quiet" onClick={() => setNaming(true)} aria-label={t`Rename the passkey ${k.name}`}>
+        <Trans>Rename</Trans>
       </Button>
-      <Button busy={remove.busy} onClick={() => void remove.run()} aria-label={`Remove the passkey ${k.name}`}>
-        Remove
+      <Button busy={remove.busy} onClick={() => void remove.run()} aria-label={t`Remove the passkey ${k.name}`}>
+        <Trans>Remove</Trans>
       </Button>
     </li>
   );

@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api } from "@/api/client";
@@ -14,20 +15,20 @@ export function Password({ own, ways, email }: { own: OwnWays; ways: Ways; email
   if (!ways.password && !own.has_password) return null;
   return (
     <Part
-      title="Password"
+      title={t`Password`}
       about={
         !ways.password
-          ? "This server no longer accepts passwords."
+          ? t`This server no longer accepts passwords.`
           : own.has_password
             ? undefined
-            : "You sign in without a password. Set one as a fallback."
+            : t`You sign in without a password. Set one as a fallback.`
       }
     >
       {open ? (
         <PasswordForm has={own.has_password} email={email} onClose={() => setOpen(false)} />
       ) : (
         ways.password && (
-          <Button onClick={() => setOpen(true)}>{own.has_password ? "Change the password" : "Set a password"}</Button>
+          <Button onClick={() => setOpen(true)}>{own.has_password ? t`Change the password` : t`Set a password`}</Button>
         )
       )}
     </Part>
@@ -46,9 +47,9 @@ function PasswordForm({ has, email, onClose }: { has: boolean; email: string; on
         ...(has ? [CURRENT] : []),
         {
           name: "new_password",
-          label: "New password",
+          label: t`New password`,
           type: "text",
-          hint: "At least 10 characters. Your other login sessions end.",
+          hint: t`At least 10 characters. Your other login sessions end.`,
           errors: ["password", "weak_password"],
           input: {
             type: "password",
@@ -64,16 +65,16 @@ function PasswordForm({ has, email, onClose }: { has: boolean; email: string; on
       onSaved={(_, { keep_tokens }) => {
         toast({
           kind: "good",
-          title: has ? "Password changed" : "Password set",
+          title: has ? t`Password changed` : t`Password set`,
           text:
             tokens > 0 && !keep_tokens
-              ? "Your other sign-ins and API tokens were ended."
-              : "Your other sign-ins were ended.",
+              ? t`Your other sign-ins and API tokens were ended.`
+              : t`Your other sign-ins were ended.`,
         });
         onClose();
       }}
       refresh={[ownWaysKey, loginSessionsKey, tokensKey]}
-      button={has ? "Change password" : "Set password"}
+      button={has ? t`Change password` : t`Set password`}
       cancel={onClose}
     />
   );
@@ -87,14 +88,14 @@ interface Values {
 
 const CURRENT: Entry<Values> = {
   name: "current_password",
-  label: "Current password",
+  label: t`Current password`,
   type: "text",
   input: { type: "password", autoComplete: "current-password", required: true, autoFocus: true },
 };
 
 const keepTokens = (n: number): Entry<Values> => ({
   name: "keep_tokens",
-  label: n === 1 ? "Keep my API token" : `Keep my ${n} API tokens`,
+  label: n === 1 ? t`Keep my API token` : t`Keep my ${n} API tokens`,
   type: "boolean",
-  hint: `Otherwise ${n === 1 ? "it ends" : "they end"} with the old password. Keep them only if nobody else knew it.`,
+  hint: t`Otherwise ${n === 1 ? t`it ends` : t`they end`} with the old password. Keep them only if nobody else knew it.`,
 });

@@ -1,5 +1,6 @@
+import { plural, t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useState } from "react";
-import { plural } from "@/format/text";
 import { Button } from "@/kit/button";
 import { useAction } from "@/kit/use-action";
 import { newRecoveryCodes, type OwnWays } from "@/signin/calls";
@@ -15,27 +16,32 @@ export default function RecoveryCodes({ own, email }: { own: OwnWays; email: str
     act: newRecoveryCodes,
     confirm: () =>
       own.recovery_codes_left > 0 && {
-        title: "Generate new recovery codes?",
-        body: "Your current codes stop working.",
-        action: "Generate new codes",
+        title: t`Generate new recovery codes?`,
+        body: t`Your current codes stop working.`,
+        action: t`Generate new codes`,
         danger: true,
       },
     done: setCodes,
     refresh: [ownWaysKey],
-    failed: "New recovery codes were not generated",
+    failed: t`New recovery codes were not generated`,
   });
   return (
-    <Part title="Recovery codes" about="For when you lose your phone or passkey. Each works once, after your password.">
+    <Part
+      title={t`Recovery codes`}
+      about={t`For when you lose your phone or passkey. Each works once, after your password.`}
+    >
       {codes ? (
         <CodesToKeep codes={codes} email={email} onDone={() => setCodes(undefined)} />
       ) : (
         <div className="flex flex-wrap items-center gap-3">
           <span className={own.recovery_codes_left <= FEW ? "text-needs" : ""}>
-            {own.recovery_codes_left === 0 ? "None left" : `${plural(own.recovery_codes_left, "code")} left`}
+            {own.recovery_codes_left === 0
+              ? t`None left`
+              : t`${plural(own.recovery_codes_left, { one: "# code", other: "# codes" })} left`}
           </span>
           <span className="flex-1" />
-          <Button busy={make.busy && "Generating"} onClick={() => void make.run()}>
-            Generate new codes
+          <Button busy={make.busy && t`Generating`} onClick={() => void make.run()}>
+            <Trans>Generate new codes</Trans>
           </Button>
         </div>
       )}

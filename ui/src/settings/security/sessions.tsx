@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNow } from "@/format/now";
 import { visible } from "@/format/text";
@@ -22,31 +24,31 @@ export function LoginSessions({ providers }: { providers: Provider[] }) {
   const others = useAction({
     act: endOtherLoginSessions,
     done: (_, kept) => {
-      const all = tokens.length > 0 && !kept ? "All other sign-ins and your API tokens" : "All other sign-ins";
-      toast({ kind: "good", title: `${all} were ended` });
+      const all = tokens.length > 0 && !kept ? t`All other sign-ins and your API tokens` : t`All other sign-ins`;
+      toast({ kind: "good", title: t`${all} were ended` });
     },
     refresh: [loginSessionsKey, tokensKey],
-    failed: "The other sign-ins were not ended",
+    failed: t`The other sign-ins were not ended`,
   });
   const ask = async () => {
     const own = await client.ensureQueryData(tokensQuery()).catch(() => tokens);
     const keep = await asksToKeep({
-      title: "End all other sign-ins?",
-      body: "Their pages and terminals close immediately. This browser stays signed in.",
-      action: "End them",
+      title: t`End all other sign-ins?`,
+      body: t`Their pages and terminals close immediately. This browser stays signed in.`,
+      action: t`End them`,
       tokens: own.length,
     });
     if (keep !== undefined) void others.run(keep);
   };
   return (
-    <Part title="Where you are signed in" about="If you do not recognize one, end it, then change your password.">
+    <Part title={t`Where you are signed in`} about={t`If you do not recognize one, end it, then change your password.`}>
       {list.isPending ? (
-        <Skeleton rows={3} label="Loading your sign-ins" />
+        <Skeleton rows={3} label={t`Loading your sign-ins`} />
       ) : !list.data ? (
-        <Failure what="Your sign-ins could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what={t`Your sign-ins could not be loaded.`} error={list.error} retry={() => void list.refetch()} />
       ) : (
         <>
-          <ul aria-label="Your sign-ins" className="divide-y divide-hairline border-y border-hairline">
+          <ul aria-label={t`Your sign-ins`} className="divide-y divide-hairline border-y border-hairline">
             {list.data.map((s) => (
               <Row
                 key={s.id}
@@ -57,8 +59,8 @@ export function LoginSessions({ providers }: { providers: Provider[] }) {
             ))}
           </ul>
           {list.data.length > 1 && (
-            <Button className="mt-3" busy={others.busy && "Ending"} onClick={() => void ask()}>
-              End all others
+            <Button className="mt-3" busy={others.busy && t`Ending`} onClick={() => void ask()}>
+              <Trans>End all others</Trans>
             </Button>
           )}
         </>
@@ -90,8 +92,8 @@ async function asksToKeep(q: {
         {q.tokens > 0 && (
           <Check
             className="mt-2 text-fg"
-            label={q.tokens === 1 ? "Keep the API token" : `Keep the ${q.tokens} API tokens`}
-            hint={`Otherwise ${q.tokens === 1 ? "it ends" : "they end"}, too, and scripts with ${q.tokens === 1 ? "it" : "them"} stop working.`}
+            label={q.tokens === 1 ? t`Keep the API token` : t`Keep the ${q.tokens} API tokens`}
+            hint={t`Otherwise ${q.tokens === 1 ? t`it ends` : t`they end`}, too, and scripts with ${q.tokens === 1 ? t`it` : t`them`} stop working.`}
             onChange={(e) => {
               keep = e.target.checked;
             }}
@@ -109,15 +111,15 @@ function Row({ session: s, providers, tokens }: RowProps) {
   const end = useAction({
     act: (keep: boolean) => endLoginSession(s.id, keep),
     refresh: [tokensKey, loginSessionsKey],
-    failed: "The sign-in was not ended",
+    failed: t`The sign-in was not ended`,
   });
-  const browser = visible(s.browser) || "Unknown browser";
+  const browser = visible(s.browser) || t`Unknown browser`;
   const ask = async () => {
     if (tokens === 0) return end.run(false);
     const keep = await asksToKeep({
-      title: `End the sign-in of ${browser}?`,
-      body: tokens === 1 ? "An API token was made in it." : `${tokens} API tokens were made in it.`,
-      action: "End it",
+      title: t`End the sign-in of ${browser}?`,
+      body: tokens === 1 ? t`An API token was made in it.` : t`${tokens} API tokens were made in it.`,
+      action: t`End it`,
       tokens,
     });
     if (keep !== undefined) void end.run(keep);
@@ -130,19 +132,28 @@ function Row({ session: s, providers, tokens }: RowProps) {
           <span className="font-medium break-words" title={visible(s.user_agent)}>
             {browser}
           </span>
-          {s.current && <Mark kind="running" word="This one" className="text-meta" />}
+          {s.current && <Mark kind="running" word={t`This one`} className="text-meta" />}
         </p>
         <p className="text-meta break-words text-fg3">
-          {s.ip} · by {by} <span title={exact(s.created_at)}>{ago(s.created_at, now)}</span> ·{" "}
-          {s.current ? "in use" : <span title={exact(s.seen_at)}>seen {ago(s.seen_at, now)}</span>} ·{" "}
-          <span title={exact(s.expires_at)}>
-            ends {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(s.expires_at)}
-          </span>
+          <Trans>
+            {s.ip} · by {by} <span title={exact(s.created_at)}>{ago(s.created_at, now)}</span> ·{" "}
+            {s.current ? (
+              t`in use`
+            ) : (
+              <span title={exact(s.seen_at)}>
+                <Trans>seen {ago(s.seen_at, now)}</Trans>
+              </span>
+            )}{" "}
+            ·{" "}
+            <span title={exact(s.expires_at)}>
+              ends {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(s.expires_at)}
+            </span>
+          </Trans>
         </p>
       </div>
       {!s.current && (
-        <Button busy={end.busy} onClick={() => void ask()} aria-label={`End the sign-in of ${browser} at ${s.ip}`}>
-          End
+        <Button busy={end.busy} onClick={() => void ask()} aria-label={t`End the sign-in of ${browser} at ${s.ip}`}>
+          <Trans>End</Trans>
         </Button>
       )}
     </li>

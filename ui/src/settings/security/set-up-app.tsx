@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { Trans } from "@lingui/react/macro";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { keys } from "@/api/queries";
@@ -44,22 +46,24 @@ export default function SetUpApp({ made, email, onClose }: Props) {
       }}
     >
       <div className="flex flex-col gap-4 sm:flex-row">
-        <QrCode text={made.uri} label="QR code of the secret, for the app's camera" />
+        <QrCode text={made.uri} label={t`QR code of the secret, for the app's camera`} />
         <div className="flex min-w-0 flex-1 flex-col gap-2.5">
           <p>
-            Scan this with the app. No camera? Type the key into the app, or{" "}
-            <a href={made.uri} className="text-accent underline">
-              open it on this device
-            </a>
-            .
+            <Trans>
+              Scan this with the app. No camera? Type the key into the app, or{" "}
+              <a href={made.uri} className="text-accent underline">
+                open it on this device
+              </a>
+              .
+            </Trans>
           </p>
-          <CopyLine text={inFours(made.secret)} label="the key" />
+          <CopyLine text={inFours(made.secret)} label={t`the key`} />
         </div>
       </div>
       <TextField
         fieldClass="max-w-60"
-        label="Code from the app"
-        hint="Six digits."
+        label={t`Code from the app`}
+        hint={t`Six digits.`}
         autoComplete="one-time-code"
         inputMode="numeric"
         required
@@ -75,10 +79,12 @@ export default function SetUpApp({ made, email, onClose }: Props) {
       />
       <FormError error={send.error} />
       <div className="flex gap-2">
-        <Button type="submit" look="primary" busy={send.busy && "Checking"}>
-          Turn on
+        <Button type="submit" look="primary" busy={send.busy && t`Checking`}>
+          <Trans>Turn on</Trans>
         </Button>
-        <Button onClick={onClose}>Cancel</Button>
+        <Button onClick={onClose}>
+          <Trans>Cancel</Trans>
+        </Button>
       </div>
     </form>
   );
