@@ -102,9 +102,9 @@ endif
 ## test: every test: Go with the race detector on SQLite and PostgreSQL, the web app's, a real browser and MCP's own suite against the real binary
 .PHONY: test
 test:
-	@$(MAKE) --no-print-directory -j2 test-setup build # one waits for the network, the other computes
+	@$(MAKE) --no-print-directory -j3 test-setup build test-compile # one waits for the network, the others compute
 	@$(MAKE) --no-print-directory -j3 test-go test-vet test-ui NICE='nice -n 10' # Go's tests wait for much; what they leave is enough for the others
-	@$(MAKE) --no-print-directory test-e2e mcp-conformance
+	@$(MAKE) --no-print-directory -j2 test-e2e mcp-conformance
 
 ## test-setup: install what the tests need (Chromium, PostgreSQL, bubblewrap, Docker, the agents' CLIs)
 .PHONY: test-setup
@@ -112,8 +112,8 @@ test-setup:
 	@testing/scripts/test-setup.sh
 
 # Packages side by side, and tests of a package side by side: most of their time they wait for agents, shells, databases and servers, and
-# while one package links another computes. Never fewer than two: the largest one would hold up all that stand behind it.
-TEST_PACKAGES := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 2 ? 2 : n)))
+# while one package links another computes. Half as many again as there are processors: with as many, a third of their time is left.
+TEST_PACKAGES := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 2 ? 3 : n + n / 2)))
 TEST_PARALLEL := $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 # Vet looked at everything before. Nobody debugs these binaries: without tables for debuggers each links in half the time.
 TEST_FLAGS := -race -vet=off -ldflags='-s -w' -p $(TEST_PACKAGES) -parallel $(TEST_PARALLEL) -timeout 30m

@@ -137,7 +137,7 @@ func (s *Service) Summaries(ctx context.Context, teamID string, workspaceIDs ...
 		}
 		if g.ended != nil && !g.resumed() && urgent(*g.ended) < slices.Index(urgency[:], sum.Attention) {
 			sum.Attention, sum.Reason, sum.At = Attention(*g.ended)
-			sum.SessionID = g.ended.ID
+			sum.SessionID, sum.Agent, sum.AgentName = g.ended.ID, g.ended.Agent, g.ended.AgentName
 		}
 		out[ws] = sum
 	}
@@ -145,7 +145,7 @@ func (s *Service) Summaries(ctx context.Context, teamID string, workspaceIDs ...
 }
 
 func (sum *Summary) of(row Session) {
-	sum.State, sum.Reason, sum.SessionID, sum.At = row.State, row.StateReason, row.ID, row.StateAt
+	sum.State, sum.Reason, sum.SessionID, sum.At, sum.Agent, sum.AgentName = row.State, row.StateReason, row.ID, row.StateAt, row.Agent, row.AgentName
 	if why, reason, at := Attention(row); why != "" {
 		sum.Attention, sum.Reason, sum.At = why, reason, at
 	}

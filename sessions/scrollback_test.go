@@ -36,7 +36,7 @@ func TestScrollbackIsWhole(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	s := h.start()
-	const lines = 60_000
+	const lines = 36_000
 	row := s.run(t, "sh", "-c", fmt.Sprintf(`stty -echo; printf 'ready\r'; read x; seq -f 'line %%.0f of output with some more text' 1 %d; printf '\033[3J\033[2J\033[H'; read x; seq -f 'line %%.0f' %d %d; read x`, lines, lines+1, lines+500))
 	var want []string
 	for i := range lines {

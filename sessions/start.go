@@ -86,20 +86,15 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 		return Session{}, err
 	}
 	row := s.newRow(w, place, req.Agent, actor.User.ID)
-	row.ID = cmp.Or(req.ID, row.ID)
+	row.ID, req.light = cmp.Or(req.ID, row.ID), actor.User.LightTerminal
 	row.Permissions = permissions
 	row.Prompt, row.AccountID = req.Prompt, account.ID
-	if req.Cols != 0 {
-		row.Cols = req.Cols
-	}
-	if req.Rows != 0 {
-		row.Rows = req.Rows
-	}
+	row.Cols, row.Rows = cmp.Or(req.Cols, row.Cols), cmp.Or(req.Rows, row.Rows)
 	if account, err = s.gateway.Route(ctx, place, row.ID, row.TeamID, row.Agent, account); err != nil {
 		return Session{}, err
 	}
 	l := agents.Launch{UserID: actor.User.ID, UserName: actor.User.Name, UserEmail: actor.User.Email, SessionID: row.ID, WorkspaceID: w.ID,
-		Worktree: worktree(place, w), Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: cmp.Or(req.copied, id.UUID()), Hooks: place.Hello.Hooks, Permissions: permissions, Inside: in.in(ctx, place.Guest),
+		Worktree: worktree(place, w), Light: req.light, Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: cmp.Or(req.copied, id.UUID()), Hooks: place.Hello.Hooks, Permissions: permissions, Inside: in.in(ctx, place.Guest),
 		Brief: s.brief(ctx, place)}
 	if l.Tools, err = s.tools(ctx, w, place); err != nil {
 		s.gateway.End(ctx, row.ID, account.Gateway.Shown())
@@ -215,6 +210,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	}
 	l.guest, l.worktree, l.inside, l.search.home = place.Guest, dir, in, claimHome(place, in, row)
 	l.rec.NoteSize(guest.Size{Cols: l.row.Cols, Rows: l.row.Rows})
+	l.rec.SetTheme(req.light)
 	if !s.add(l) {
 		return Session{}, ErrRestarting
 	}

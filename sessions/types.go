@@ -76,13 +76,13 @@ type Watcher struct {
 // Summary sums up the sessions of one workspace. State is that of the session that matters most, "" when there are none.
 // Attention is as returned by the function Attention; At is since when.
 type Summary struct {
-	Sessions, Running int
-	State             state.State
-	Attention         string
-	Reason            string // as text
-	SessionID         string // the session that State and Attention refer to
-	At                int64  // ms UTC
-	Watchers          []Watcher
+	Sessions, Running        int
+	State                    state.State
+	Attention                string
+	Agent, AgentName, Reason string // of the session SessionID; Reason as text
+	SessionID                string // the session that State and Attention refer to
+	At                       int64  // ms UTC
+	Watchers                 []Watcher
 }
 
 // AgentInfo describes an agent to a person: whether it can be started on this server and with which account.
@@ -109,5 +109,6 @@ type StartRequest struct {
 	// nothing isolates the agent requires a confirmation.
 	Permissions       string
 	ConfirmNoBoundary bool
+	light             bool   // who starts it has light terminals
 	copied            string // the agent's ID of a conversation that was copied for the session; "" = it begins one
 }

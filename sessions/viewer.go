@@ -409,7 +409,7 @@ func (v *Viewer) Colors(rgb [9]byte) {
 	if !v.writer {
 		return
 	}
-	c := history.DarkTheme
+	c := *history.Theme(int(rgb[3])+int(rgb[4])+int(rgb[5]) > 3*127)
 	for i, to := range []*screen.RGB{&c.Foreground, &c.Background, &c.Cursor} {
 		*to = screen.RGB(rgb[3*i])<<16 | screen.RGB(rgb[3*i+1])<<8 | screen.RGB(rgb[3*i+2])
 	}

@@ -34,11 +34,11 @@ func (s *Accounts) Tx(ctx context.Context, fn func(ctx context.Context) error) e
 	return s.db.Tx(ctx, fn)
 }
 
-const userColumns = `id, email, name, password_hash, operator, created_at, suspended_at, email_unverified`
+const userColumns = `id, email, name, password_hash, operator, created_at, suspended_at, email_unverified, light_terminal`
 
 func scanUser(r *Row) (accounts.User, error) {
 	var u accounts.User
-	err := r.Scan(&u.ID, &u.Email, &u.Name, &u.PasswordHash, &u.Operator, &u.CreatedAt, &u.SuspendedAt, &u.EmailUnverified)
+	err := r.Scan(&u.ID, &u.Email, &u.Name, &u.PasswordHash, &u.Operator, &u.CreatedAt, &u.SuspendedAt, &u.EmailUnverified, &u.LightTerminal)
 	return u, err
 }
 
@@ -65,8 +65,8 @@ func changed(res sql.Result, err error) error {
 
 // InsertUser stores a new user; false when the e-mail address is taken.
 func (s *Accounts) InsertUser(ctx context.Context, u accounts.User) (bool, error) {
-	return inserted(s.db.Exec(ctx, `INSERT INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (email) DO NOTHING`,
-		u.ID, u.Email, u.Name, u.PasswordHash, u.Operator, u.CreatedAt, u.SuspendedAt, u.EmailUnverified))
+	return inserted(s.db.Exec(ctx, `INSERT INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (email) DO NOTHING`,
+		u.ID, u.Email, u.Name, u.PasswordHash, u.Operator, u.CreatedAt, u.SuspendedAt, u.EmailUnverified, u.LightTerminal))
 }
 
 // UserByID returns a user.

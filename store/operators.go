@@ -160,10 +160,10 @@ func (s *Accounts) addOwners(ctx context.Context, all []accounts.TeamInfo) error
 	return err
 }
 
-// UpdateUser writes a user's name, address, whether it is known to be theirs, and whether they are an operator; false when the address is taken.
+// UpdateUser writes a user's name, address, whether it is known to be theirs, whether they are an operator, and their terminals' theme; false when the address is taken.
 func (s *Accounts) UpdateUser(ctx context.Context, u accounts.User) (bool, error) {
-	n, err := inserted(s.db.Exec(ctx, `UPDATE users SET name = ?, email = ?, email_unverified = ?, operator = ? WHERE id = ?
-		AND NOT EXISTS (SELECT 1 FROM users o WHERE o.email = ? AND o.id <> ?)`, u.Name, u.Email, u.EmailUnverified, u.Operator, u.ID, u.Email, u.ID))
+	n, err := inserted(s.db.Exec(ctx, `UPDATE users SET name = ?, email = ?, email_unverified = ?, operator = ?, light_terminal = ? WHERE id = ?
+		AND NOT EXISTS (SELECT 1 FROM users o WHERE o.email = ? AND o.id <> ?)`, u.Name, u.Email, u.EmailUnverified, u.Operator, u.LightTerminal, u.ID, u.Email, u.ID))
 	return n, err
 }
 

@@ -116,7 +116,7 @@ func TestFilesComeByThemselves(t *testing.T) {
 func TestManyFilesAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRemoteHarness(t)
-	for i := range 2500 {
+	for i := range 1200 {
 		put(t, r.in("many/"+strconv.Itoa(i%50)+"/"+strconv.Itoa(i)), strings.Repeat(strconv.Itoa(i), 20))
 	}
 	r.sync()

@@ -35,6 +35,8 @@ type UserChange struct {
 	Name     *string
 	Email    *string
 	Operator *bool
+
+	LightTerminal *bool
 }
 
 // UpdateUser changes a user's name, address and whether they are an operator. Who names an address, also the one there is, vouches for it;
@@ -58,6 +60,9 @@ func (s *Service) UpdateUser(ctx context.Context, userID string, ch UserChange) 
 				return err
 			}
 			u.EmailUnverified = false
+		}
+		if ch.LightTerminal != nil {
+			u.LightTerminal = *ch.LightTerminal
 		}
 		if ch.Operator != nil {
 			if u.Operator = *ch.Operator; !u.Operator {

@@ -13,7 +13,8 @@ CREATE TABLE users (
     created_at       BIGINT NOT NULL,
     suspended_at     BIGINT NOT NULL DEFAULT 0, -- 0 = not suspended
     password_at      BIGINT NOT NULL DEFAULT 0, -- when the password was last set; password_hash '' = none
-    email_unverified BOOLEAN NOT NULL DEFAULT FALSE -- typed at an invite's link and confirmed by nobody
+    email_unverified BOOLEAN NOT NULL DEFAULT FALSE, -- typed at an invite's link and confirmed by nobody
+    light_terminal   BOOLEAN NOT NULL DEFAULT FALSE -- their terminals are light: what programs that ask are answered until a viewer comes
 );
 
 -- A team: the tenant that everything else belongs to.

@@ -3977,6 +3977,24 @@ func (e TaskStatus) Valid() bool {
 	}
 }
 
+// Defines values for TerminalTheme.
+const (
+	Dark  TerminalTheme = "dark"
+	Light TerminalTheme = "light"
+)
+
+// Valid indicates whether the value is a known member of the TerminalTheme enum.
+func (e TerminalTheme) Valid() bool {
+	switch e {
+	case Dark:
+		return true
+	case Light:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ThreadMode.
 const (
 	ThreadModeAsk    ThreadMode = "ask"
@@ -5186,9 +5204,18 @@ type AgentList struct {
 
 // AgentsSummary The sessions of the workspace in one line
 type AgentsSummary struct {
-	Running  int                `json:"running"`
-	Sessions int                `json:"sessions"`
-	State    AgentsSummaryState `json:"state"`
+	// Agent The agent of that session
+	Agent     *string `json:"agent,omitempty"`
+	AgentName *string `json:"agent_name,omitempty"`
+
+	// At Since when it is so
+	At      *int64 `json:"at,omitempty"`
+	Running int    `json:"running"`
+
+	// SessionId The session that matters most, which the state is of; absent without one
+	SessionId *string            `json:"session_id,omitempty"`
+	Sessions  int                `json:"sessions"`
+	State     AgentsSummaryState `json:"state"`
 
 	// Watchers Users at one of its terminals now
 	Watchers []Watcher `json:"watchers"`
@@ -8182,12 +8209,18 @@ type Me struct {
 	// SecondFactor You signed in with more than a password
 	SecondFactor bool   `json:"second_factor"`
 	Teams        []Team `json:"teams"`
-	User         User   `json:"user"`
+
+	// TerminalTheme The colours that new sessions of yours tell the programs that ask for them, until a terminal shows them
+	TerminalTheme TerminalTheme `json:"terminal_theme"`
+	User          User          `json:"user"`
 }
 
 // MePatch defines model for MePatch.
 type MePatch struct {
 	Name *string `json:"name,omitempty"`
+
+	// TerminalTheme The colours that new sessions of yours tell the programs that ask for them, until a terminal shows them
+	TerminalTheme *TerminalTheme `json:"terminal_theme,omitempty"`
 }
 
 // Member defines model for Member.
@@ -12644,6 +12677,9 @@ type TeamUser struct {
 	Name  string  `json:"name"`
 }
 
+// TerminalTheme The colours that new sessions of yours tell the programs that ask for them, until a terminal shows them
+type TerminalTheme string
+
 // Thread defines model for Thread.
 type Thread struct {
 	// Code Of what failed
@@ -15940,7 +15976,7 @@ type ServerInterface interface {
 	// GetMe Get the signed-in user with their teams and roles
 	// (GET /me)
 	GetMe(ctx echo.Context) error
-	// UpdateMe Change your name
+	// UpdateMe Change your name, or the theme of your terminals
 	// (PATCH /me)
 	UpdateMe(ctx echo.Context) error
 	// ListAgentAccounts List your agent accounts
@@ -47357,7 +47393,7 @@ type StrictServerInterface interface {
 	// GetMe Get the signed-in user with their teams and roles
 	// (GET /me)
 	GetMe(ctx context.Context, request GetMeRequestObject) (GetMeResponseObject, error)
-	// UpdateMe Change your name
+	// UpdateMe Change your name, or the theme of your terminals
 	// (PATCH /me)
 	UpdateMe(ctx context.Context, request UpdateMeRequestObject) (UpdateMeResponseObject, error)
 	// ListAgentAccounts List your agent accounts

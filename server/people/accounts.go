@@ -57,7 +57,11 @@ func (h Accounts) GetMe(ctx context.Context, _ api.GetMeRequestObject) (api.GetM
 
 func (h Accounts) UpdateMe(ctx context.Context, req api.UpdateMeRequestObject) (api.UpdateMeResponseObject, error) {
 	actor := rest.CallOf(ctx).Actor
-	u, err := h.cfg.Directory.UpdateUser(ctx, actor.User.ID, directory.UserChange{Name: req.Body.Name})
+	change := directory.UserChange{Name: req.Body.Name}
+	if theme := req.Body.TerminalTheme; theme != nil {
+		change.LightTerminal = new(*theme == api.Light)
+	}
+	u, err := h.cfg.Directory.UpdateUser(ctx, actor.User.ID, change)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +76,11 @@ func (h *group) me(ctx context.Context, cookie string) (api.Me, error) {
 }
 
 func meOf(a accounts.Actor) api.Me {
-	return api.Me{User: userOf(a.User), Teams: rest.List(a.Memberships, teamOf), SecondFactor: a.SecondFactor, ConfirmedAt: rest.Ptr(a.ConfirmedAt),
+	theme := api.Dark
+	if a.User.LightTerminal {
+		theme = api.Light
+	}
+	return api.Me{User: userOf(a.User), TerminalTheme: theme, Teams: rest.List(a.Memberships, teamOf), SecondFactor: a.SecondFactor, ConfirmedAt: rest.Ptr(a.ConfirmedAt),
 		Limits: api.Limits{MaxInputBytes: rest.MaxInput, MaxFileBytes: rest.MaxFile, ExistingLogin: a.User.Operator}}
 }
 

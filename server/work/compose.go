@@ -175,7 +175,8 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 	ss, any := p.sessions[w.ID]
 	out.Agents = api.AgentsSummary{State: api.AgentsSummaryStateNone, Sessions: ss.Sessions, Running: ss.Running, Watchers: rest.List(ss.Watchers, running.WatcherOf)}
 	if any && ss.State != "" {
-		out.Agents.State = api.AgentsSummaryState(ss.State)
+		out.Agents.State, out.Agents.At = api.AgentsSummaryState(ss.State), &ss.At
+		out.Agents.Agent, out.Agents.AgentName, out.Agents.SessionId = rest.Text(ss.Agent), rest.Text(ss.AgentName), rest.Text(ss.SessionID)
 	}
 	out.Attention = attentionOf(w, ss)
 	if sb := p.sandboxes[w.ID]; out.Attention == nil && out.State == api.WorkspaceStatePaused && strings.HasPrefix(sb.Reason, meter.StoppedByLimit) {

@@ -46,6 +46,7 @@ type Launch struct {
 	Conversation string   // the agent's ID of a conversation: an existing one with Resume, else a UUID the agent may use
 	Resume       bool
 	Known        bool // with Resume: Conversation is an existing ID of the agent's, not one it may use
+	Light        bool // its terminal is light, not dark
 	Hooks        bool // the sandbox's guest accepts hooks of agents
 	Account      Account
 	Permissions  string  // AllPermissions; otherwise it asks

@@ -221,11 +221,17 @@ func TestHostileHomeIsNotFollowed(t *testing.T) {
 	if err := os.Symlink(victim, presets); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Plan(agents.ClaudeCode, h.launch()); err != nil {
+	light := h.launch()
+	light.Light = true
+	p, err := h.Plan(agents.ClaudeCode, light)
+	if err != nil {
 		t.Error(err)
 	}
-	if h.doc(t, ".claude/.claude.json")["hasCompletedOnboarding"] != true {
-		t.Error("the presets were not written")
+	if doc := h.doc(t, ".claude/.claude.json"); doc["hasCompletedOnboarding"] != true || doc["theme"] != "auto" {
+		t.Errorf("the presets were not written: %v", doc)
+	}
+	if p.Env["COLORFGBG"] != "0;15" {
+		t.Errorf("a light terminal is COLORFGBG=%q", p.Env["COLORFGBG"])
 	}
 	if err := errors.Join(os.Remove(presets), syscall.Mkfifo(presets, 0o600)); err != nil {
 		t.Fatal(err)

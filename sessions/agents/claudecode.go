@@ -115,6 +115,9 @@ func (c claudeCode) preset(l Launch) error {
 	return l.home.editJSON(l.home.rel(claudeDir+"/.claude.json"), func(doc map[string]any) {
 		doc["hasCompletedOnboarding"] = true
 		doc["resumeReturnDismissed"] = true
+		if _, chosen := doc["theme"]; !chosen {
+			doc["theme"] = "auto" // light or dark as its terminal says, also when somebody else looks at it
+		}
 		doc["bypassPermissionsModeAccepted"] = true // asked only when config passes that mode
 		projects := object(doc, "projects")
 		for _, dir := range append(l.home.trusted, l.Worktree) {

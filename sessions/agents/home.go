@@ -94,6 +94,7 @@ func (h Home) env(l Launch) map[string]string {
 		"TMPDIR":                h.temp,
 		"TERM":                  "xterm-256color",
 		"COLORTERM":             "truecolor",
+		"COLORFGBG":             "15;0", // white on black: for programs that ask no terminal, or before it answers
 		"CLAUDE_CONFIG_DIR":     h.base().claude(),
 		"CODEX_HOME":            h.base().codex(),
 		"PARAWORK_SESSION_ID":   l.SessionID,
@@ -101,6 +102,9 @@ func (h Home) env(l Launch) map[string]string {
 	}
 	if runtime.GOOS == "linux" || l.Inside != nil {
 		env["LC_CTYPE"] = "C.UTF-8" // a server started by init has no locale, and the agents draw with Unicode
+	}
+	if l.Light {
+		env["COLORFGBG"] = "0;15"
 	}
 	if l.Inside != nil {
 		maps.Copy(env, map[string]string{

@@ -22,12 +22,26 @@ const (
 	answerWait   = 10 * time.Second // how long to wait for a program that does not read
 )
 
-// DarkTheme are the colours reported to programs until the viewer who determines the size has others: those of the terminal in
+// darkTheme are the colours reported to programs until the viewer who determines the size has others: those of the terminal in
 // the dark theme of the UI.
-var DarkTheme = screen.Colors{Foreground: 0xe6e9ee, Background: 0x0b0d10, Cursor: 0xe6e9ee, Palette: [16]screen.RGB{
+var darkTheme = screen.Colors{Foreground: 0xe6e9ee, Background: 0x0b0d10, Cursor: 0xe6e9ee, Palette: [16]screen.RGB{
 	0x21262d, 0xff6b6b, 0x4cc38a, 0xf5b73d, 0x4ea1ff, 0xb18cff, 0x4fc1cc, 0xc9d1d9,
 	0x8b95a1, 0xff8e8e, 0x7ee2a8, 0xffd27a, 0x6ea8fe, 0xcdb4ff, 0x86dbe3, 0xffffff,
 }}
+
+// lightTheme are those of a terminal in the light theme of the UI.
+var lightTheme = screen.Colors{Foreground: 0x15181c, Background: 0xf6f7f9, Cursor: 0x15181c, Palette: [16]screen.RGB{
+	0x15181c, 0xc0262d, 0x13703f, 0x8a5a00, 0x0b62d6, 0x6b3fc9, 0x0a6470, 0x5f6975,
+	0x5f6975, 0xa81c23, 0x0e5a33, 0x734b00, 0x1d4ed8, 0x5a33ad, 0x08525c, 0x15181c,
+}}
+
+// Theme returns the colours of a terminal that is light or dark in the UI. The caller must not change them.
+func Theme(light bool) *screen.Colors {
+	if light {
+		return &lightTheme
+	}
+	return &darkTheme
+}
 
 // nobody marks an ended session, whose questions get no answer.
 const nobody = math.MaxInt64

@@ -290,5 +290,8 @@ func (r *Recording) Look(fn func(s *screen.Screen, off int64)) { r.model.look(fn
 // SetColors sets the colours reported to programs that ask from now on.
 func (r *Recording) SetColors(c *screen.Colors) { r.model.colors.Store(c) }
 
+// SetTheme sets them to those of a terminal that is light or dark in the UI.
+func (r *Recording) SetTheme(light bool) { r.SetColors(Theme(light)) }
+
 // Poured records that n bytes of output have come. Only the appender calls it.
 func (r *Recording) Poured(now time.Time, n int) { r.throttle.add(now, n) }

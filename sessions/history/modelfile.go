@@ -117,7 +117,7 @@ func (m *model) wake() {
 	}
 	m.off, m.size = off, size
 	m.page = max(m.r.lastPage(), first)
-	m.scr = screen.New(screen.Config{Cols: int(size.Cols), Rows: int(size.Rows), Scrollback: modelLines, Answer: m.answer, Colors: DarkTheme})
+	m.scr = screen.New(screen.Config{Cols: int(size.Cols), Rows: int(size.Rows), Scrollback: modelLines, Answer: m.answer, Colors: darkTheme})
 	m.reported = nil
 	m.write(snapshot)
 }

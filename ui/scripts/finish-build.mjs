@@ -31,7 +31,7 @@ function* walk(dir) {
   }
 }
 
-/** The packages that are part of the build: everything below "dependencies", as the lockfile has it. */
+/** The packages that are part of the build, which is everything below "dependencies" as the lockfile has it, and the fonts beside the styles. */
 function licences() {
   const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")).packages;
   const seen = new Map();
@@ -56,6 +56,7 @@ function licences() {
       "",
     );
   }
+  out.push("-".repeat(80), readFileSync(join(root, "src/styles/fonts/LICENSE.txt"), "utf8"));
   return out.join("\n");
 }
 

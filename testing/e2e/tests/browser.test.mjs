@@ -70,8 +70,8 @@ describe("browser", { skip: !haveChromium && "Chromium is not installed" }, () =
     );
     assert.deepEqual(await axe(page, []), [], "accessibility");
     await page.keyboard.press("Control+Shift+O");
-    await page.getByText("You have control.").or(page.getByRole("button", { name: "Take over" })).first().waitFor();
-    if (await page.getByRole("button", { name: "Take over" }).count()) await page.getByRole("button", { name: "Take over" }).click();
+    await page.getByText("You have control.").or(page.getByRole("button", { name: "Take control" })).first().waitFor();
+    if (await page.getByRole("button", { name: "Take control" }).count()) await page.getByRole("button", { name: "Take control" }).click();
     await page.getByText("You have control.").waitFor();
     await until("the agent is refused", async () => (await instance.output(s.id)).includes("REFUSED"));
     assert.match(await instance.output(s.id), /has taken over the browser since/);
@@ -82,7 +82,7 @@ describe("browser", { skip: !haveChromium && "Chromium is not installed" }, () =
     await page.keyboard.press("End");
     await page.keyboard.type(" and Mika");
     await shot(page, "browser");
-    await page.getByRole("button", { name: "Give back" }).click();
+    await page.getByRole("button", { name: "Release control" }).click();
     await page.getByRole("button", { name: /^Thank you/ }).waitFor();
     assert.deepEqual(web.sent, ["agent and Mika"]);
     await until("the agent has finished", async () => (await instance.output(s.id)).includes("FINISHED"));
@@ -94,7 +94,7 @@ describe("browser", { skip: !haveChromium && "Chromium is not installed" }, () =
     assert.deepEqual(await axe(phone, []), [], "accessibility on a phone");
     await shot(phone, "browser-phone");
 
-    await page.getByRole("button", { name: "Take over" }).click();
+    await page.getByRole("button", { name: "Take control" }).click();
     await page.getByText("You have control.").waitFor();
     await instance.kill();
     await instance.boot();

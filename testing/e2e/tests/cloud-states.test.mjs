@@ -67,7 +67,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
         [`/workspaces/${workspace.id}/wake`]: (r, json) => json(r, sandbox()),
       },
     }, `/w/${workspace.key}?tab=shell`);
-    await page.getByRole("button", { name: "Go on in E2B · Europe" }).click();
+    await page.getByRole("button", { name: "Continue in E2B · Europe" }).click();
     await page.getByRole("alertdialog").getByRole("button", { name: "Move" }).click();
     await page.getByText(`${workspace.key} is now in`).first().waitFor();
     assert.deepEqual(moved, { executor: "e2b@eu" });

@@ -41,7 +41,7 @@ describe("desktop", { skip }, () => {
     const at = await canvas.boundingBox();
     const click = () => page.mouse.click(at.x + at.width * 0.23, at.y + at.height * 0.37);
     const file = join(ws.path ?? ws.folder ?? ws.worktree, "typed-by-a-person");
-    await page.getByRole("button", { name: "Take over" }).click();
+    await page.getByRole("button", { name: "Take control" }).click();
     await page.getByText("You have control.").waitFor();
     await click();
     await page.keyboard.type(`touch '${file}'\n`, { delay: 10 });

@@ -234,7 +234,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       await page.getByText("parawork runner allow q7").waitFor();
       await sound(page, `workspace-asks-${look}`);
       await page.goto(`${instance.url}/${instance.team}/w`);
-      const row = page.getByRole("main").getByRole("link", { name: /On the laptop/ });
+      const row = page.getByRole("row", { name: /On the laptop/ });
       await row.getByText("DANGEROUS").waitFor();
       await done(page, `workspaces-dangerous-${look}`);
     });

@@ -98,7 +98,7 @@ describe("review", { skip }, () => {
     await standing.getByText("Review queued").waitFor();
     await standing.getByText("the agent is working").waitFor();
     await shot(page, "review-queued");
-    await standing.getByRole("button", { name: "Take back" }).click();
+    await standing.getByRole("button", { name: "Unsend" }).click();
     await thread.getByText("Draft").waitFor();
 
     // It becomes idle, gets the review, and fixes the line.

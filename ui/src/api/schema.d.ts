@@ -1614,7 +1614,7 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /** Change your name */
+        /** Change your name, or the theme of your terminals */
         patch: operations["updateMe"];
         trace?: never;
     };
@@ -8181,7 +8181,17 @@ export interface components {
         };
         /** @description The sessions of the workspace in one line */
         AgentsSummary: {
+            /** @description The agent of that session */
+            agent?: string;
+            agent_name?: string;
+            /**
+             * Format: int64
+             * @description Since when it is so
+             */
+            at?: number;
             running: number;
+            /** @description The session that matters most, which the state is of; absent without one */
+            session_id?: string;
             sessions: number;
             /** @enum {string} */
             state: "none" | "starting" | "working" | "waiting" | "idle" | "exited" | "failed" | "lost";
@@ -10682,6 +10692,7 @@ export interface components {
             /** @description You signed in with more than a password */
             second_factor: boolean;
             teams: components["schemas"]["Team"][];
+            terminal_theme: components["schemas"]["TerminalTheme"];
             user: components["schemas"]["User"];
         };
         Member: {
@@ -10721,6 +10732,7 @@ export interface components {
         };
         MePatch: {
             name?: string;
+            terminal_theme?: components["schemas"]["TerminalTheme"];
         };
         MergeQueue: {
             /** @description The most recent ones, newest first */
@@ -14403,6 +14415,11 @@ export interface components {
             id: string;
             name: string;
         };
+        /**
+         * @description The colours that new sessions of yours tell the programs that ask for them, until a terminal shows them
+         * @enum {string}
+         */
+        TerminalTheme: "dark" | "light";
         Thread: {
             /** @description Of what failed */
             code: string;

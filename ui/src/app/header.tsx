@@ -2,14 +2,14 @@ import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { Suspense } from "react";
+import { type ReactNode, Suspense } from "react";
 import { api } from "@/api/client";
 import { initials } from "@/format/text";
 import { useWaiting } from "@/inbox/inbox";
 import { pretty } from "@/keys/chord";
 import { perform } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
-import { Icon } from "@/kit/icon";
+import { Icon, type IconName } from "@/kit/icon";
 import { Kbd } from "@/kit/kbd";
 import { Logo } from "@/kit/mark";
 import { Menu, MenuChoice, MenuItem, MenuLabel, MenuLine } from "@/kit/menu";
@@ -20,8 +20,24 @@ import { useMe, useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 import Spent from "./spent";
 
-const NAV =
-  "control-h flex items-center gap-1.5 rounded-md px-2 text-fg2 hover:bg-bg2 hover:text-fg data-[status=active]:bg-bg3 data-[status=active]:font-medium data-[status=active]:text-fg";
+interface NavProps {
+  to: "/$team/inbox" | "/$team/w" | "/$team/tasks" | "/$team/p" | "/$team/machines" | "/$team/usage";
+  icon: IconName;
+  children: ReactNode;
+}
+
+function NavLink({ to, icon, children }: NavProps) {
+  return (
+    <Link
+      to={to}
+      params={{ team: useTeam().slug }}
+      className="control-h flex items-center gap-1.5 rounded-md px-2 text-fg2 hover:bg-bg2 hover:text-fg data-[status=active]:bg-bg3 data-[status=active]:font-medium data-[status=active]:text-fg"
+    >
+      <Icon name={icon} className="max-lg:hidden" />
+      {children}
+    </Link>
+  );
+}
 
 export function Header() {
   const team = useTeam();
@@ -40,8 +56,7 @@ export function Header() {
       </Link>
       <TeamMenu />
       <nav aria-label={t`Main`} className="hidden items-center gap-1 md:flex">
-        <Link to="/$team/inbox" params={params} className={NAV}>
-          <Icon name="inbox" className="max-lg:hidden" />
+        <NavLink to="/$team/inbox" icon="inbox">
           <Trans>Inbox</Trans>
           {needs > 0 && (
             <>
@@ -53,28 +68,23 @@ export function Header() {
               </span>
             </>
           )}
-        </Link>
-        <Link to="/$team/w" params={params} className={NAV}>
-          <Icon name="workspaces" className="max-lg:hidden" />
+        </NavLink>
+        <NavLink to="/$team/w" icon="workspaces">
           <Trans>Workspaces</Trans>
-        </Link>
-        <Link to="/$team/tasks" params={params} className={NAV}>
-          <Icon name="tasks" className="max-lg:hidden" />
+        </NavLink>
+        <NavLink to="/$team/tasks" icon="tasks">
           <Trans>Tasks</Trans>
-        </Link>
-        <Link to="/$team/p" params={params} className={NAV}>
-          <Icon name="project" className="max-lg:hidden" />
+        </NavLink>
+        <NavLink to="/$team/p" icon="project">
           <Trans>Projects</Trans>
-        </Link>
-        <Link to="/$team/machines" params={params} className={NAV}>
-          <Icon name="machine" className="max-lg:hidden" />
+        </NavLink>
+        <NavLink to="/$team/machines" icon="machine">
           <Trans>Machines</Trans>
-        </Link>
+        </NavLink>
         {team.can("costs.view") && (
-          <Link to="/$team/usage" params={params} className={NAV}>
-            <Icon name="chart" className="max-lg:hidden" />
+          <NavLink to="/$team/usage" icon="chart">
             <Trans>Usage</Trans>
-          </Link>
+          </NavLink>
         )}
       </nav>
       <div className="ml-auto flex items-center gap-2">

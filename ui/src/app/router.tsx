@@ -15,7 +15,7 @@ import { part } from "@/kit/part";
 import type { Adding } from "@/projects/add-dialog";
 import { text } from "@/state/address";
 import { isString, recall } from "@/state/remember";
-import { workspaceSearch } from "@/workspaces/search";
+import { overviewSearch, workspaceSearch } from "@/workspaces/search";
 import { InboxPage } from "./inbox-page";
 import { queryClient } from "./query-client";
 import { Shell } from "./shell";
@@ -156,9 +156,7 @@ const inboxRoute = createRoute({
 const workspacesRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/w",
-  validateSearch: (s: Record<string, unknown>): { show?: "archived" | "trash" } => ({
-    show: s.show === "archived" || s.show === "trash" ? s.show : undefined,
-  }),
+  validateSearch: overviewSearch,
   component: lazyRouteComponent(() => part(() => import("@/workspaces/workspaces-screen")), "WorkspacesScreen"),
 });
 

@@ -2,7 +2,7 @@ import { Trans } from "@lingui/react/macro";
 import { useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Outlet, useNavigate, useRouter } from "@tanstack/react-router";
 import { Suspense, useEffect, useRef } from "react";
-import { whenSignedOut, whenTeamClosed } from "@/api/client";
+import { api, whenSignedOut, whenTeamClosed } from "@/api/client";
 import { EventPump, EventsLink } from "@/api/events";
 import { keys } from "@/api/queries";
 import PaymentBanner from "@/billing/banner";
@@ -13,9 +13,10 @@ import { listen } from "@/keys/keyboard";
 import { NotFoundPage } from "@/kit/pages";
 import { lazy } from "@/kit/part";
 import { connection, tryNow } from "@/state/connection";
+import { isTerminalDark, onThemeChange } from "@/state/look";
 import { remember } from "@/state/remember";
 import { useStore } from "@/state/store";
-import { closedBy, useRefreshMe } from "@/state/team";
+import { closedBy, useMe, useRefreshMe } from "@/state/team";
 import { showAttention } from "@/state/title";
 import { sidebarView } from "@/workspaces/sidebar-view";
 import { Above } from "./above";
@@ -67,6 +68,7 @@ function TeamShell({ team, costs, operator }: { team: string; costs: boolean; op
   useEffect(listen, []);
   useEffect(() => showAttention(needs), [needs]);
   useTeamEvents(team);
+  useTerminalTheme();
 
   return (
     <div className="grid h-dvh grid-cols-1 grid-rows-[auto_minmax(0,1fr)_auto]">
@@ -150,6 +152,22 @@ function useTeamClosed(): void {
         });
     });
     return () => whenTeamClosed(() => {});
+  }, []);
+}
+
+/** Tells the server whether terminals are light here: what starts before one is open is answered with its colours. */
+function useTerminalTheme(): void {
+  const me = useMe();
+  const known = useRef(me.terminal_theme);
+  useEffect(() => {
+    const tell = () => {
+      const terminal_theme = isTerminalDark() ? "dark" : "light";
+      if (terminal_theme === known.current) return;
+      known.current = terminal_theme;
+      api.PATCH("/me", { body: { terminal_theme } }).catch(() => {}); // the next page that is loaded tells it
+    };
+    tell();
+    return onThemeChange(tell);
   }, []);
 }
 

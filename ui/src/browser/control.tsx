@@ -65,7 +65,7 @@ export function ControlBar({
         <>
           {children}
           <Button look={s.yours ? "plain" : "primary"} onClick={toggle} aria-keyshortcuts="Control+Shift+O">
-            {s.yours ? t`Give back` : t`Take over`}
+            {s.yours ? t`Release control` : t`Take control`}
             <Kbd keys={SWITCH} onFill={!s.yours} />
           </Button>
         </>

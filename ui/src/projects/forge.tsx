@@ -27,7 +27,7 @@ export default function ProjectForge({ project: p, readOnly }: { project: Projec
   return (
     <section aria-labelledby="project-forge" className="mt-8 flex max-w-form flex-col gap-3">
       <h2 id="project-forge" className="text-title font-semibold">
-        <Trans>Forge</Trans>
+        <Trans>Git host</Trans>
       </h2>
       {forge.isPending ? (
         <Skeleton rows={2} label={t`Loading the Git host`} />

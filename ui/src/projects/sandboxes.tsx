@@ -132,7 +132,7 @@ function NetworkOf({ project: p, readOnly }: Props) {
             readOnly={readOnly}
             spellCheck={false}
             placeholder={"@registries\n*.example.com\ngit.example.com:8443"}
-            hint="One per line. *.name includes all subdomains, @registries the common package registries, @git the common git hosts."
+            hint="One per line. *.name includes all subdomains, @registries the common package registries, @git the common Git hosts."
             value={names}
             onChange={(e) => setNames(e.target.value)}
           />

@@ -162,7 +162,7 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
         )}
         {next && may && (
           <Button busy={region.busy && t`Moving`} onClick={() => void region.run(next)}>
-            <Trans>Go on in {next.name}</Trans>
+            <Trans>Continue in {next.name}</Trans>
           </Button>
         )}
         {can("free_place") && may && (

@@ -25,7 +25,7 @@ const FROM = {
 const PRESETS: Record<string, string> = {
   "@agents": t`the agents' own services`,
   "@registries": "package registries",
-  "@git": "git hosts",
+  "@git": t`Git hosts`,
 };
 
 /** What a workspace's agents may reach, what they were refused, and the way to allow it. */

@@ -25,6 +25,9 @@ export async function withWebgl(term: Terminal, onRenderer: (renderer: "dom" | "
       timer = setTimeout(() => fixScale(term), SETTLED);
     };
     const sizes = term.onResize(later);
+    // Signs that were drawn before their font was there are kept as pictures of another font.
+    const redraw = () => term.clearTextureAtlas();
+    document.fonts.addEventListener("loadingdone", redraw);
     const stop = () => {
       if (ended) return;
       ended = true;
@@ -32,6 +35,7 @@ export async function withWebgl(term: Terminal, onRenderer: (renderer: "dom" | "
       clearTimeout(timer);
       sizes.dispose();
       ratio.removeEventListener("change", stop);
+      document.fonts.removeEventListener("loadingdone", redraw);
       onRenderer("dom");
       try {
         addon.dispose();

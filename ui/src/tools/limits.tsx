@@ -83,7 +83,7 @@ export default function TurnLimits({ team, project, readOnly }: Owner & { readOn
       <p className="text-fg2">
         <Trans>
           A turn ends at the smallest of these limits, the server’s{project ? t`, the team’s` : ""} and the session’s. A
-          prompt goes on.
+          prompt continues it.
         </Trans>
       </p>
       <div className="flex flex-wrap gap-3">

@@ -90,7 +90,7 @@ export default function RemoveDialog({
                     <span className="text-needs">
                       {plural(l.running_sessions, { one: "# session", other: "# sessions" })}
                     </span>{" "}
-                    at work in it {l.running_sessions === 1 ? t`is` : t`are`} stopped.
+                    running in it {l.running_sessions === 1 ? t`is` : t`are`} stopped.
                   </Trans>
                 </li>
               )}

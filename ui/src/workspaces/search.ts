@@ -72,3 +72,50 @@ export const workspaceSearch = (s: Record<string, unknown>): WorkspaceSearch => 
   at: whole(s.at),
   when: whole(s.when),
 });
+
+/** What the table of workspaces can be sorted by. */
+export const COLUMNS = [
+  "state",
+  "name",
+  "project",
+  "agent",
+  "where",
+  "branch",
+  "changes",
+  "cost",
+  "checks",
+  "owner",
+  "activity",
+] as const;
+export type Column = (typeof COLUMNS)[number];
+
+/** What workspaces can be filtered by, besides a text. */
+export const FILTERS = ["state", "project", "agent", "where", "owner"] as const;
+export type Filter = (typeof FILTERS)[number];
+
+/** The address of the workspaces page. A filter is a list of values with commas between. */
+export interface OverviewSearch extends Partial<Record<Filter, string>> {
+  show?: "archived" | "trash";
+  as?: "table" | "board";
+  q?: string;
+  /** A column, with "-" in front from the highest down. */
+  sort?: string;
+}
+
+export function overviewSearch(s: Record<string, unknown>): OverviewSearch {
+  const out: OverviewSearch = {
+    show: s.show === "archived" || s.show === "trash" ? s.show : undefined,
+    as: s.as === "table" || s.as === "board" ? s.as : undefined,
+    // A text of digits arrives as a number.
+    q: text(typeof s.q === "number" ? String(s.q) : s.q)?.slice(0, 200),
+    sort: sortOf(text(s.sort)) ? text(s.sort) : undefined,
+  };
+  for (const f of FILTERS) out[f] = text(s[f])?.slice(0, 2000);
+  return out;
+}
+
+export function sortOf(sort: string | undefined): { by: Column; down: boolean } | undefined {
+  const down = sort?.startsWith("-") ?? false;
+  const by = COLUMNS.find((c) => c === (down ? sort?.slice(1) : sort));
+  return by && { by, down };
+}

@@ -134,7 +134,7 @@ function Said({ workspace, review: r }: { workspace: string; review: Review }) {
       <span className="text-meta text-fg2">{plural(r.comments.length, { one: "# comment", other: "# comments" })}</span>
       {takes && (
         <Button look="quiet" className="h-6!" busy={back.isPending} onClick={() => back.mutate(r.id)}>
-          {r.state === "sent" ? t`Withdraw the verdict` : r.sent_at ? t`Take back` : t`Bring back`}
+          {r.state === "sent" ? t`Withdraw the verdict` : r.sent_at ? t`Unsend` : t`Restore`}
         </Button>
       )}
       {(r.reason || r.waits) && (

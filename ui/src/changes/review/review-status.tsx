@@ -67,8 +67,8 @@ export function Standing({ workspace, standing: s, reviews, may }: Props) {
             </span>
           )}
           <span className="min-w-0 break-words text-fg2">{r.state === "failed" ? r.reason : r.waits}</span>
-          <Button className="h-6!" busy={back.isPending && t`Taking back`} onClick={() => back.mutate(r.id)}>
-            <Trans>Take back</Trans>
+          <Button className="h-6!" busy={back.isPending && t`Unsending`} onClick={() => back.mutate(r.id)}>
+            <Trans>Unsend</Trans>
           </Button>
         </p>
       ))}

@@ -117,7 +117,7 @@ export function PromptButtons({ message, acts }: { message: Message; acts: Messa
 export function AnswerButtons({ message, acts }: { message: Message; acts: MessageActs }) {
   return (
     <span className={HIDDEN}>
-      <ForkMenu message={message} acts={acts} hint={t`It goes on from here.`} />
+      <ForkMenu message={message} acts={acts} hint={t`Continues from here.`} />
     </span>
   );
 }
@@ -127,7 +127,7 @@ function ForkMenu({ message, acts, hint }: { message: Message; acts: MessageActs
   return (
     <Menu
       trigger={
-        <button type="button" title={t`Go on from here in a new session`} className={LINK}>
+        <button type="button" title={t`Continue from here in a new session`} className={LINK}>
           <Trans>Fork</Trans>
         </button>
       }
