@@ -54,6 +54,7 @@ export function useDrag(onDrop: (id: string, zone: string) => void) {
       "pointermove",
       (m) => {
         if (!begun && Math.hypot(m.clientX - from.x, m.clientY - from.y) < FAR) return;
+        if (!begun) getSelection()?.removeAllRanges();
         begun = true;
         document.body.style.userSelect = "none";
         const under = document.elementFromPoint(m.clientX, m.clientY);
@@ -62,6 +63,10 @@ export function useDrag(onDrop: (id: string, zone: string) => void) {
         const box = list?.getBoundingClientRect();
         if (box && m.clientY < box.top + EDGE) list?.scrollBy(0, -12);
         else if (box && m.clientY > box.bottom - EDGE) list?.scrollBy(0, 12);
+        const wide = under?.closest("[data-drag-scroll-x]");
+        const sides = wide?.getBoundingClientRect();
+        if (sides && m.clientX < sides.left + EDGE) wide?.scrollBy(-16, 0);
+        else if (sides && m.clientX > sides.right - EDGE) wide?.scrollBy(16, 0);
         setDragging({ id, label, x: m.clientX, y: m.clientY, over });
       },
       on,

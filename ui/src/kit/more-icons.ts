@@ -15,3 +15,5 @@ export const MERGE =
   "M5.6 3.8a1.6 1.6 0 1 0-3.2 0 1.6 1.6 0 0 0 3.2 0Zm0 8.4a1.6 1.6 0 1 0-3.2 0 1.6 1.6 0 0 0 3.2 0Zm8-2a1.6 1.6 0 1 0-3.2 0 1.6 1.6 0 0 0 3.2 0ZM4 5.4v5.2M4 5.5c.4 2.9 2.6 4.7 6.4 4.7";
 export const CLOCK = "M13.5 8a5.5 5.5 0 1 0-11 0 5.5 5.5 0 0 0 11 0ZM8 5v3.2L10 9.5";
 export const AGENT = "M3 5.5h10V13H3Zm5-3v3M6.2 8.5v1.2m3.6-1.2v1.2";
+export const TABLE = "M2.5 3.5h11v9h-11Zm0 3h11m-11 3h11M6.5 6.5v6";
+export const BOARD = "M2.5 3h3v10h-3Zm4 0h3v7h-3Zm4 0h3v4.5h-3Z";

@@ -2,16 +2,18 @@ import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
-import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { type ReactNode, Suspense, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Workspace } from "@/api/client";
 import { executorsQuery } from "@/api/queries";
 import { count } from "@/format/text";
-import { Button } from "@/kit/button";
+import { Button, IconButton } from "@/kit/button";
 import { Chip } from "@/kit/chip";
 import { cx } from "@/kit/cx";
 import { inputClass } from "@/kit/field";
 import { Icon } from "@/kit/icon";
 import { Menu, MenuItem, MenuLabel, MenuLine } from "@/kit/menu";
+import { BOARD, TABLE } from "@/kit/more-icons";
+import { lazy } from "@/kit/part";
 import { Empty } from "@/kit/states";
 import { findPlace } from "@/sandboxes/which";
 import { useStore } from "@/state/store";
@@ -20,9 +22,11 @@ import { useBulk } from "./bulk";
 import { BulkBar } from "./bulk-bar";
 import { FILTER_NAMES } from "./column-names";
 import { filterValue, type Item, itemsOf, labelOf, overview, valuesOf } from "./overview";
-import { dropView, isSameView, saveView, viewsOf } from "./saved-views";
+import { asOf, dropView, isSameView, rememberAs, saveView, viewsOf } from "./saved-views";
 import { FILTERS, type Filter, type OverviewSearch } from "./search";
 import { WorkspaceTable } from "./table";
+
+const Board = lazy(() => import("./board"));
 
 const route = getRouteApi("/$team/w");
 
@@ -30,6 +34,7 @@ const route = getRouteApi("/$team/w");
 export function ActiveWorkspaces({ list, head }: { list: readonly Workspace[]; head: ReactNode }) {
   const team = useTeam();
   const search = route.useSearch();
+  const as = asOf(search);
   const places = useQuery(executorsQuery(team.slug)).data;
   const placeName = useCallback(
     (w: Workspace) => findPlace(places, w)?.name ?? (w.runner_name || w.executor),
@@ -44,13 +49,17 @@ export function ActiveWorkspaces({ list, head }: { list: readonly Workspace[]; h
   const scroller = useRef<HTMLDivElement>(null);
   return (
     <div ref={scroller} className="@container h-full overflow-y-auto">
-      <div className={"flex min-h-full flex-col"}>
+      <div className={cx("flex flex-col", as === "board" ? "h-full" : "min-h-full")}>
         <div className="shrink-0 px-4 pt-5 md:px-6 short:pt-1">
           {head}
-          <Toolbar items={items} shown={shown.length} placeName={placeName} />
+          <Toolbar items={items} shown={shown.length} as={as} placeName={placeName} />
         </div>
         {shown.length === 0 ? (
           <NothingFound />
+        ) : as === "board" ? (
+          <Suspense>
+            <Board items={shown} bulk={bulk} />
+          </Suspense>
         ) : (
           <WorkspaceTable
             items={shown}
@@ -61,7 +70,9 @@ export function ActiveWorkspaces({ list, head }: { list: readonly Workspace[]; h
             placeName={placeName}
           />
         )}
-        {selected.length > 0 && <BulkBar selected={selected} bulk={bulk} onClear={() => setChosen(new Set())} />}
+        {as === "table" && selected.length > 0 && (
+          <BulkBar selected={selected} bulk={bulk} onClear={() => setChosen(new Set())} />
+        )}
       </div>
     </div>
   );
@@ -84,10 +95,11 @@ function NothingFound() {
 interface ToolbarProps {
   items: readonly Item[];
   shown: number;
+  as: "table" | "board";
   placeName: (w: Workspace) => string;
 }
 
-function Toolbar({ items, shown, placeName }: ToolbarProps) {
+function Toolbar({ items, shown, as, placeName }: ToolbarProps) {
   const search = route.useSearch();
   const navigate = useNavigate({ from: "/$team/w" });
   const go = (change: Partial<OverviewSearch>) =>
@@ -95,6 +107,10 @@ function Toolbar({ items, shown, placeName }: ToolbarProps) {
   const [text, setText] = useState(search.q ?? "");
   // An address that changed otherwise, by a saved view or Back, changes the field.
   useEffect(() => setText(search.q ?? ""), [search.q]);
+  const look = (next: "table" | "board") => {
+    rememberAs(next);
+    go({ as: next });
+  };
   return (
     <div className="flex flex-wrap items-center gap-1.5 py-2">
       <input
@@ -114,6 +130,14 @@ function Toolbar({ items, shown, placeName }: ToolbarProps) {
       <Views search={search} />
       <span role="status" className="text-meta text-fg3 tabular-nums">
         {shown === items.length ? count(shown) : t`${count(shown)} of ${count(items.length)}`}
+      </span>
+      <span className="ml-auto flex">
+        <IconButton label={t`Table`} aria-pressed={as === "table"} onClick={() => look("table")}>
+          <Icon path={TABLE} />
+        </IconButton>
+        <IconButton label={t`Board`} aria-pressed={as === "board"} onClick={() => look("board")}>
+          <Icon path={BOARD} />
+        </IconButton>
       </span>
     </div>
   );
