@@ -25,7 +25,8 @@ type User struct {
 	SuspendedAt  int64 // ms UTC, 0 = not suspended
 	// EmailUnverified says that the user typed the address themselves and nobody has seen to it: what is meant for its owner is not theirs.
 	EmailUnverified bool
-	LightTerminal   bool // their terminals were light when a browser last said: new sessions begin with such colours
+	Avatar          string // the version of their picture; "" = none
+	LightTerminal   bool   // their terminals were light when a browser last said: new sessions begin with such colours
 }
 
 // Team is the tenant.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/avatars"
 	"github.com/parawork/parawork/accounts/oauth"
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/accounts/sso"
@@ -65,6 +66,7 @@ import (
 	"github.com/parawork/parawork/sessions/runs"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/avatarstore"
 	"github.com/parawork/parawork/store/jobstore"
 	"github.com/parawork/parawork/store/oauthstore"
 	"github.com/parawork/parawork/store/placestore"
@@ -254,6 +256,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 		Images:        ii,
 		Directory:     h.accounts.Directory,
 		AgentAccounts: h.accounts.Agents,
+		Avatars:       avatars.New(avatarstore.New(h.db)),
 		SignIn:        h.accounts.Logins,
 		Workspaces:    ws,
 		Moves:         moves,

@@ -50,6 +50,8 @@ listTeamWatchLinks      admin     admin
 logout                  self      -
 getMe                   self      -
 updateMe                self      admin
+setMyAvatar             self      admin
+deleteMyAvatar          self      admin
 changeMyEmail           self      admin
 getMySignIn             self      admin
 confirm                 self      admin
@@ -194,6 +196,7 @@ setPlaceWishes          member    write
 getPlaceRights          admin     admin
 setPlaceRights          admin     admin
 listMembers             viewer    read
+getMemberAvatar         viewer    read
 addMember               admin     admin
 updateMember            admin     admin
 removeMember            viewer    admin

@@ -40,7 +40,7 @@ func (s *Server) operations() operations {
 			Forge: cfg.Forge, Disk: cfg.Disk, Images: cfg.Images, Checks: cfg.Checks, Overlap: cfg.Overlap, Network: cfg.Network, Viewed: cfg.Viewed,
 			Graces: cfg.Graces, Now: cfg.Now, GraceViews: costs.WorkGraces, MachineViews: place.Machines, PlaceViews: place.Standings, NetworkViews: place.Network,
 			Admission: s.Admission}, shared),
-		People: people.New(people.Config{Directory: cfg.Directory, SignIn: cfg.SignIn, AgentAccounts: cfg.AgentAccounts, SSO: cfg.SSO, Workspaces: cfg.Workspaces, Quota: cfg.Quota, Sessions: cfg.Sessions,
+		People: people.New(people.Config{Directory: cfg.Directory, SignIn: cfg.SignIn, AgentAccounts: cfg.AgentAccounts, Avatars: cfg.Avatars, SSO: cfg.SSO, Workspaces: cfg.Workspaces, Quota: cfg.Quota, Sessions: cfg.Sessions,
 			Notify: cfg.Notify, Secrets: cfg.Secrets, Mail: cfg.Mail, Audit: cfg.Audit, Settings: cfg.Settings, Now: cfg.Now}, shared),
 		Running: running.New(running.Config{Image: cfg.Image, Directory: cfg.Directory, Sessions: cfg.Sessions, Prompts: cfg.Sessions.Queue, Questions: cfg.Sessions.Board, History: cfg.History,
 			Commands: cfg.Commands, Code: cfg.Code, Sandboxes: cfg.Sandboxes, Demo: cfg.Demo, Agent: cfg.Agent, Models: cfg.Models, Jobs: cfg.Jobs, Places: cfg.Places, Images: cfg.Images, Tokens: cfg.Tokens, Standings: place.Standings, Costs: cfg.Ledger.Costs, Parents: cfg.Subagents.Parents, Now: cfg.Now}, shared),

@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/avatars"
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/rest"
@@ -138,6 +139,8 @@ var policy = map[string]rule{
 	"logout":                 rule{access: signedIn}.unscoped(),
 	"getMe":                  rule{access: signedIn}.unscoped(),
 	"updateMe":               {access: signedIn},
+	"setMyAvatar":            {access: signedIn, body: avatars.MaxBytes},
+	"deleteMyAvatar":         {access: signedIn},
 	"changeMyEmail":          {access: signedIn}, // the service asks for a confirmation
 	"getMySignIn":            {access: signedIn},
 	"confirm":                {access: signedIn},
@@ -268,6 +271,7 @@ var policy = map[string]rule{
 	"getPlaceRights":  of(accounts.ManageTeam, byTeam),
 	"setPlaceRights":  of(accounts.ManageTeam, byTeam),
 	"listMembers":     of(accounts.ViewTeam, byTeam),
+	"getMemberAvatar": of(accounts.ViewTeam, byTeam),
 	"addMember":       of(accounts.ManageMember, byTeam).costs(rest.Mailing), // an invite: see createInvite
 	"updateMember":    of(accounts.ManageMember, byTeam).confirmed(),
 	"removeMember":    of(accounts.ViewTeam, byTeam).needing(accounts.ScopeAdmin), // members may leave; the service asks for more to remove another

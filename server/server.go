@@ -19,6 +19,7 @@ import (
 	"github.com/olahol/melody"
 
 	"github.com/parawork/parawork/accounts/agentaccounts"
+	"github.com/parawork/parawork/accounts/avatars"
 	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/accounts/oauth"
 	"github.com/parawork/parawork/accounts/secrets"
@@ -104,6 +105,7 @@ type Config struct {
 	SignIn        *signin.Service
 	OAuth         *oauth.Service
 	AgentAccounts *agentaccounts.Service
+	Avatars       *avatars.Service
 	Watch         *watch.Service
 	PortLinks     preview.LinkStore
 	SSO           *sso.Service
@@ -196,7 +198,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.SSO == nil || c.Directory == nil || c.SignIn == nil || c.AgentAccounts == nil || c.Workspaces == nil || c.Moves == nil || c.Origin == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Forge == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
+	if c.SSO == nil || c.Directory == nil || c.SignIn == nil || c.AgentAccounts == nil || c.Avatars == nil || c.Workspaces == nil || c.Moves == nil || c.Origin == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Forge == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
 		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Watch == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every service is required")
 	}

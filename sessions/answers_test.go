@@ -15,7 +15,7 @@ const listening = `stty raw -echo min 1; `
 
 const hexOf = `od -An -v -tx1 -w1`
 
-// TestColorsOfTheStarter: a program that asks before anybody watches is told the colours of the person who started it.
+// TestColorsOfTheStarter: a program that asks before anybody watches gets the colours of the person who started it.
 func TestColorsOfTheStarter(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -24,7 +24,7 @@ func TestColorsOfTheStarter(t *testing.T) {
 	row := s.run(t, "sh", "-c", listening+`printf '\033]11;?\007'; head -c 24 | tr -d '\033\007'`)
 	s.ended(t, row.ID)
 	if got := s.output(t, row.ID); !strings.Contains(got, "]11;rgb:f6f6/f7f7/f9f9") {
-		t.Errorf("the program was told %q", got)
+		t.Errorf("the program got %q", got)
 	}
 }
 

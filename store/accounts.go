@@ -34,11 +34,11 @@ func (s *Accounts) Tx(ctx context.Context, fn func(ctx context.Context) error) e
 	return s.db.Tx(ctx, fn)
 }
 
-const userColumns = `id, email, name, password_hash, operator, created_at, suspended_at, email_unverified, light_terminal`
+const userColumns = `id, email, name, password_hash, operator, created_at, suspended_at, email_unverified, light_terminal, avatar`
 
 func scanUser(r *Row) (accounts.User, error) {
 	var u accounts.User
-	err := r.Scan(&u.ID, &u.Email, &u.Name, &u.PasswordHash, &u.Operator, &u.CreatedAt, &u.SuspendedAt, &u.EmailUnverified, &u.LightTerminal)
+	err := r.Scan(&u.ID, &u.Email, &u.Name, &u.PasswordHash, &u.Operator, &u.CreatedAt, &u.SuspendedAt, &u.EmailUnverified, &u.LightTerminal, &u.Avatar)
 	return u, err
 }
 
@@ -65,8 +65,8 @@ func changed(res sql.Result, err error) error {
 
 // InsertUser stores a new user; false when the e-mail address is taken.
 func (s *Accounts) InsertUser(ctx context.Context, u accounts.User) (bool, error) {
-	return inserted(s.db.Exec(ctx, `INSERT INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (email) DO NOTHING`,
-		u.ID, u.Email, u.Name, u.PasswordHash, u.Operator, u.CreatedAt, u.SuspendedAt, u.EmailUnverified, u.LightTerminal))
+	return inserted(s.db.Exec(ctx, `INSERT INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (email) DO NOTHING`,
+		u.ID, u.Email, u.Name, u.PasswordHash, u.Operator, u.CreatedAt, u.SuspendedAt, u.EmailUnverified, u.LightTerminal, u.Avatar))
 }
 
 // UserByID returns a user.
@@ -151,10 +151,10 @@ func (s *Accounts) Memberships(ctx context.Context, userID string) ([]accounts.M
 
 // Members returns a team's members in the order they joined, without password hashes.
 func (s *Accounts) Members(ctx context.Context, teamID string) ([]accounts.TeamMember, error) {
-	rows, err := s.db.Query(ctx, `SELECT u.id, u.email, u.name, u.operator, u.created_at, u.suspended_at, m.role, m.created_at FROM members m
+	rows, err := s.db.Query(ctx, `SELECT u.id, u.email, u.name, u.operator, u.created_at, u.suspended_at, u.avatar, m.role, m.created_at FROM members m
 		JOIN users u ON u.id = m.user_id WHERE m.team_id = {team?} ORDER BY m.created_at, u.id`, teamID)
 	return Collect(rows, err, func(r Scanner) (m accounts.TeamMember, err error) {
-		err = r.Scan(&m.User.ID, &m.User.Email, &m.User.Name, &m.User.Operator, &m.User.CreatedAt, &m.User.SuspendedAt, &m.Role, &m.JoinedAt)
+		err = r.Scan(&m.User.ID, &m.User.Email, &m.User.Name, &m.User.Operator, &m.User.CreatedAt, &m.User.SuspendedAt, &m.User.Avatar, &m.Role, &m.JoinedAt)
 		return m, err
 	})
 }

@@ -14,7 +14,15 @@ CREATE TABLE users (
     suspended_at     BIGINT NOT NULL DEFAULT 0, -- 0 = not suspended
     password_at      BIGINT NOT NULL DEFAULT 0, -- when the password was last set; password_hash '' = none
     email_unverified BOOLEAN NOT NULL DEFAULT FALSE, -- typed at an invite's link and confirmed by nobody
-    light_terminal   BOOLEAN NOT NULL DEFAULT FALSE -- their terminals are light: what programs that ask are answered until a viewer comes
+    light_terminal   BOOLEAN NOT NULL DEFAULT FALSE, -- their terminals are light: what programs that ask are answered until a viewer comes
+    avatar           TEXT NOT NULL DEFAULT '' -- the version of their picture in avatars; '' = none
+);
+
+-- A person's picture in two sizes, as the server made them.
+CREATE TABLE avatars (
+    user_id TEXT PRIMARY KEY REFERENCES users(id) ON DELETE CASCADE,
+    small   BLOB NOT NULL, -- JPEG
+    large   BLOB NOT NULL  -- JPEG
 );
 
 -- A team: the tenant that everything else belongs to.

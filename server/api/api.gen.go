@@ -4913,6 +4913,24 @@ func (e ExportTeamAuditParamsResult) Valid() bool {
 	}
 }
 
+// Defines values for GetMemberAvatarParamsSize.
+const (
+	Large GetMemberAvatarParamsSize = "large"
+	Small GetMemberAvatarParamsSize = "small"
+)
+
+// Valid indicates whether the value is a known member of the GetMemberAvatarParamsSize enum.
+func (e GetMemberAvatarParamsSize) Valid() bool {
+	switch e {
+	case Large:
+		return true
+	case Small:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetTeamUsageParamsGroup.
 const (
 	GetTeamUsageParamsGroupAgent     GetTeamUsageParamsGroup = "agent"
@@ -12671,6 +12689,9 @@ type TeamStorageWorkspace struct {
 
 // TeamUser defines model for TeamUser.
 type TeamUser struct {
+	// Avatar The version of the picture, for getMemberAvatar; empty if there is none
+	Avatar string `json:"avatar"`
+
 	// Email Visible to owners and admins of the team, and to the user
 	Email *string `json:"email,omitempty"`
 	Id    string  `json:"id"`
@@ -13496,6 +13517,8 @@ type UsageReport struct {
 
 // User defines model for User.
 type User struct {
+	// Avatar The version of the picture, for getMemberAvatar; empty if there is none
+	Avatar   string `json:"avatar"`
 	Email    string `json:"email"`
 	Id       string `json:"id"`
 	Name     string `json:"name"`
@@ -14573,6 +14596,18 @@ type ListJobsParams struct {
 type CreateJobParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
+
+// GetMemberAvatarParams defines parameters for GetMemberAvatar.
+type GetMemberAvatarParams struct {
+	// Version The `avatar` of the user
+	Version string `form:"version" json:"version"`
+
+	// Size 64 or 256 pixels a side
+	Size *GetMemberAvatarParamsSize `form:"size,omitempty" json:"size,omitempty"`
+}
+
+// GetMemberAvatarParamsSize defines parameters for GetMemberAvatar.
+type GetMemberAvatarParamsSize string
 
 // ListTeamModelRequestsParams defines parameters for ListTeamModelRequests.
 type ListTeamModelRequestsParams struct {
@@ -15991,6 +16026,12 @@ type ServerInterface interface {
 	// SetAgentAccount Set the account an agent uses for you
 	// (PUT /me/agent-accounts/{agent})
 	SetAgentAccount(ctx echo.Context, agent AgentName) error
+	// DeleteMyAvatar Remove your picture
+	// (DELETE /me/avatar)
+	DeleteMyAvatar(ctx echo.Context) error
+	// SetMyAvatar Upload your picture
+	// (PUT /me/avatar)
+	SetMyAvatar(ctx echo.Context) error
 	// Confirm Confirm your identity
 	// (POST /me/confirm)
 	Confirm(ctx echo.Context) error
@@ -16558,6 +16599,9 @@ type ServerInterface interface {
 	// UpdateMember Change a member's role
 	// (PATCH /teams/{team}/members/{id})
 	UpdateMember(ctx echo.Context, team TeamSlug, id Id) error
+	// GetMemberAvatar Get a member's picture
+	// (GET /teams/{team}/members/{id}/avatar)
+	GetMemberAvatar(ctx echo.Context, team TeamSlug, id Id, params GetMemberAvatarParams) error
 	// GetModelLimits Get the team's model rules and limits
 	// (GET /teams/{team}/model-limits)
 	GetModelLimits(ctx echo.Context, team TeamSlug) error
@@ -18787,6 +18831,24 @@ func (w *ServerInterfaceWrapper) SetAgentAccount(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SetAgentAccount(ctx, agent)
+	return err
+}
+
+// DeleteMyAvatar converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteMyAvatar(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteMyAvatar(ctx)
+	return err
+}
+
+// SetMyAvatar converts echo context to params.
+func (w *ServerInterfaceWrapper) SetMyAvatar(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetMyAvatar(ctx)
 	return err
 }
 
@@ -22452,6 +22514,46 @@ func (w *ServerInterfaceWrapper) UpdateMember(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UpdateMember(ctx, team, id)
+	return err
+}
+
+// GetMemberAvatar converts echo context to params.
+func (w *ServerInterfaceWrapper) GetMemberAvatar(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetMemberAvatarParams
+	// ------------- Required query parameter "version" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "version", ctx.QueryParams(), &params.Version, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter version: %s", err))
+	}
+
+	// ------------- Optional query parameter "size" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "size", ctx.QueryParams(), &params.Size, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter size: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetMemberAvatar(ctx, team, id, params)
 	return err
 }
 
@@ -27349,6 +27451,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/logout", wrapper.Logout, options.OperationMiddlewares["logout"]...)
 	router.GET(options.BaseURL+"/me", wrapper.GetMe, options.OperationMiddlewares["getMe"]...)
 	router.PATCH(options.BaseURL+"/me", wrapper.UpdateMe, options.OperationMiddlewares["updateMe"]...)
+	router.DELETE(options.BaseURL+"/me/avatar", wrapper.DeleteMyAvatar, options.OperationMiddlewares["deleteMyAvatar"]...)
+	router.PUT(options.BaseURL+"/me/avatar", wrapper.SetMyAvatar, options.OperationMiddlewares["setMyAvatar"]...)
 	router.POST(options.BaseURL+"/me/email", wrapper.ChangeMyEmail, options.OperationMiddlewares["changeMyEmail"]...)
 	router.POST(options.BaseURL+"/email/confirm", wrapper.ConfirmEmail, options.OperationMiddlewares["confirmEmail"]...)
 	router.GET(options.BaseURL+"/me/invites", wrapper.ListMyInvites, options.OperationMiddlewares["listMyInvites"]...)
@@ -27425,6 +27529,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/teams/:team/members", wrapper.AddMember, options.OperationMiddlewares["addMember"]...)
 	router.DELETE(options.BaseURL+"/teams/:team/members/:id", wrapper.RemoveMember, options.OperationMiddlewares["removeMember"]...)
 	router.PATCH(options.BaseURL+"/teams/:team/members/:id", wrapper.UpdateMember, options.OperationMiddlewares["updateMember"]...)
+	router.GET(options.BaseURL+"/teams/:team/members/:id/avatar", wrapper.GetMemberAvatar, options.OperationMiddlewares["getMemberAvatar"]...)
 	router.GET(options.BaseURL+"/teams/:team/invites", wrapper.ListInvites, options.OperationMiddlewares["listInvites"]...)
 	router.POST(options.BaseURL+"/teams/:team/invites", wrapper.CreateInvite, options.OperationMiddlewares["createInvite"]...)
 	router.DELETE(options.BaseURL+"/invites/:id", wrapper.RevokeInvite, options.OperationMiddlewares["revokeInvite"]...)
@@ -31970,6 +32075,77 @@ type SetAgentAccountdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SetAgentAccountdefaultApplicationProblemPlusJSONResponse) VisitSetAgentAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMyAvatarRequestObject struct {
+}
+
+type DeleteMyAvatarResponseObject interface {
+	VisitDeleteMyAvatarResponse(w http.ResponseWriter) error
+}
+
+type DeleteMyAvatar204Response struct {
+}
+
+func (response DeleteMyAvatar204Response) VisitDeleteMyAvatarResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteMyAvatardefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteMyAvatardefaultApplicationProblemPlusJSONResponse) VisitDeleteMyAvatarResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMyAvatarRequestObject struct {
+	Body io.Reader
+}
+
+type SetMyAvatarResponseObject interface {
+	VisitSetMyAvatarResponse(w http.ResponseWriter) error
+}
+
+type SetMyAvatar200JSONResponse Me
+
+func (response SetMyAvatar200JSONResponse) VisitSetMyAvatarResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetMyAvatardefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetMyAvatardefaultApplicationProblemPlusJSONResponse) VisitSetMyAvatarResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -39419,6 +39595,53 @@ type UpdateMemberdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response UpdateMemberdefaultApplicationProblemPlusJSONResponse) VisitUpdateMemberResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMemberAvatarRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Id     Id       `json:"id"`
+	Params GetMemberAvatarParams
+}
+
+type GetMemberAvatarResponseObject interface {
+	VisitGetMemberAvatarResponse(w http.ResponseWriter) error
+}
+
+type GetMemberAvatar200ImagejpegResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetMemberAvatar200ImagejpegResponse) VisitGetMemberAvatarResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "image/jpeg")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetMemberAvatardefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetMemberAvatardefaultApplicationProblemPlusJSONResponse) VisitGetMemberAvatarResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -47408,6 +47631,12 @@ type StrictServerInterface interface {
 	// SetAgentAccount Set the account an agent uses for you
 	// (PUT /me/agent-accounts/{agent})
 	SetAgentAccount(ctx context.Context, request SetAgentAccountRequestObject) (SetAgentAccountResponseObject, error)
+	// DeleteMyAvatar Remove your picture
+	// (DELETE /me/avatar)
+	DeleteMyAvatar(ctx context.Context, request DeleteMyAvatarRequestObject) (DeleteMyAvatarResponseObject, error)
+	// SetMyAvatar Upload your picture
+	// (PUT /me/avatar)
+	SetMyAvatar(ctx context.Context, request SetMyAvatarRequestObject) (SetMyAvatarResponseObject, error)
 	// Confirm Confirm your identity
 	// (POST /me/confirm)
 	Confirm(ctx context.Context, request ConfirmRequestObject) (ConfirmResponseObject, error)
@@ -47975,6 +48204,9 @@ type StrictServerInterface interface {
 	// UpdateMember Change a member's role
 	// (PATCH /teams/{team}/members/{id})
 	UpdateMember(ctx context.Context, request UpdateMemberRequestObject) (UpdateMemberResponseObject, error)
+	// GetMemberAvatar Get a member's picture
+	// (GET /teams/{team}/members/{id}/avatar)
+	GetMemberAvatar(ctx context.Context, request GetMemberAvatarRequestObject) (GetMemberAvatarResponseObject, error)
 	// GetModelLimits Get the team's model rules and limits
 	// (GET /teams/{team}/model-limits)
 	GetModelLimits(ctx context.Context, request GetModelLimitsRequestObject) (GetModelLimitsResponseObject, error)
@@ -51808,6 +52040,54 @@ func (sh *strictHandler) SetAgentAccount(ctx echo.Context, agent AgentName) erro
 		return err
 	} else if validResponse, ok := response.(SetAgentAccountResponseObject); ok {
 		return validResponse.VisitSetAgentAccountResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteMyAvatar operation middleware
+func (sh *strictHandler) DeleteMyAvatar(ctx echo.Context) error {
+	var request DeleteMyAvatarRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteMyAvatar(ctx.Request().Context(), request.(DeleteMyAvatarRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteMyAvatar")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteMyAvatarResponseObject); ok {
+		return validResponse.VisitDeleteMyAvatarResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetMyAvatar operation middleware
+func (sh *strictHandler) SetMyAvatar(ctx echo.Context) error {
+	var request SetMyAvatarRequestObject
+
+	request.Body = ctx.Request().Body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetMyAvatar(ctx.Request().Context(), request.(SetMyAvatarRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetMyAvatar")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetMyAvatarResponseObject); ok {
+		return validResponse.VisitSetMyAvatarResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -58050,6 +58330,33 @@ func (sh *strictHandler) UpdateMember(ctx echo.Context, team TeamSlug, id Id) er
 		return err
 	} else if validResponse, ok := response.(UpdateMemberResponseObject); ok {
 		return validResponse.VisitUpdateMemberResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetMemberAvatar operation middleware
+func (sh *strictHandler) GetMemberAvatar(ctx echo.Context, team TeamSlug, id Id, params GetMemberAvatarParams) error {
+	var request GetMemberAvatarRequestObject
+
+	request.Team = team
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetMemberAvatar(ctx.Request().Context(), request.(GetMemberAvatarRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetMemberAvatar")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetMemberAvatarResponseObject); ok {
+		return validResponse.VisitGetMemberAvatarResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

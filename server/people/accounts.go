@@ -85,7 +85,7 @@ func meOf(a accounts.Actor) api.Me {
 }
 
 func userOf(u accounts.User) api.User {
-	return api.User{Id: u.ID, Email: u.Email, Name: u.Name, Operator: u.Operator}
+	return api.User{Id: u.ID, Email: u.Email, Name: u.Name, Avatar: u.Avatar, Operator: u.Operator}
 }
 
 func (h Accounts) ChangePassword(ctx context.Context, req api.ChangePasswordRequestObject) (api.ChangePasswordResponseObject, error) {

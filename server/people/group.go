@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts/agentaccounts"
+	"github.com/parawork/parawork/accounts/avatars"
 	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/accounts/signin"
@@ -31,6 +32,7 @@ type Config struct {
 	Sessions      *sessions.Service
 	Notify        *notify.Service
 	Secrets       *secrets.Service
+	Avatars       *avatars.Service
 	Mail          *mail.Service
 	Audit         Auditor
 	Settings      *settings.Service // what operators say about places

@@ -60,7 +60,7 @@ func (h Teams) UpdateTeam(ctx context.Context, req api.UpdateTeamRequestObject) 
 
 // memberOf is a member as the caller may see one: addresses are for who manages members, and one's own.
 func memberOf(m accounts.TeamMember, call *rest.Call) api.Member {
-	out := api.Member{User: api.TeamUser{Id: m.User.ID, Name: m.User.Name}, Role: api.Role(m.Role), CreatedAt: m.JoinedAt}
+	out := api.Member{User: api.TeamUser{Id: m.User.ID, Name: m.User.Name, Avatar: m.User.Avatar}, Role: api.Role(m.Role), CreatedAt: m.JoinedAt}
 	if m.User.ID == call.Actor.User.ID || call.Actor.RoleIn(call.Team.ID).AtLeast(accounts.Admin) {
 		out.User.Email = &m.User.Email
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parawork/parawork/accounts/avatars"
 	"github.com/parawork/parawork/accounts/suspension"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing/alerts"
@@ -18,6 +19,7 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/server"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/avatarstore"
 	"github.com/parawork/parawork/store/toolstore"
 	"github.com/parawork/parawork/ui"
 )
@@ -92,7 +94,7 @@ func newFront(a *App) (f *front, err error) {
 	web := f.web // a return with an error clears f
 	f.server, err = server.New(server.Config{
 		Version: a.version, PublicURL: a.cfg.Server.PublicURL, TrustedProxies: a.cfg.Server.Proxies(), Loopback: fromconfig.LoopbackOnly(a.cfg.Server.Listen), Rates: fromconfig.CallRates(a.cfg.RateLimits),
-		Directory: a.directory, SignIn: a.signin, AgentAccounts: a.agentAccounts, SSO: a.sso, OAuth: a.oauth, Secrets: a.secrets, Watch: f.watch, PortLinks: toolstore.NewPortLinks(a.db), Audit: a.audit,
+		Directory: a.directory, SignIn: a.signin, AgentAccounts: a.agentAccounts, Avatars: avatars.New(avatarstore.New(a.db)), SSO: a.sso, OAuth: a.oauth, Secrets: a.secrets, Watch: f.watch, PortLinks: toolstore.NewPortLinks(a.db), Audit: a.audit,
 		Workspaces: a.workspaces, Moves: a.moves, Origin: a.origin, Files: a.files, Disk: a.disk, Forge: a.forge, Checks: a.checks, Overlap: a.overlap,
 		Reviews: a.reviews, Viewed: a.reviews,
 		Places: a.places, Choice: a.choice, Metering: a.metering, Executors: a.executors, Meters: a.meters, Network: a.network, Images: a.images, Image: fromconfig.ImageRules(a.cfg, a.kinds).Default, Caches: a.caches, Policies: a.records,

@@ -1665,6 +1665,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/me/avatar": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Upload your picture
+         * @description PNG, JPEG or WebP of at most 2 MiB and 8 million pixels. The server decodes it, keeps the square in its middle in two sizes, and nothing else of the file. Members of your teams see it.
+         */
+        put: operations["setMyAvatar"];
+        post?: never;
+        /** Remove your picture */
+        delete: operations["deleteMyAvatar"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me/confirm": {
         parameters: {
             query?: never;
@@ -4798,6 +4819,30 @@ export interface paths {
          * @description Requires that you confirmed your identity within the last 15 minutes (confirm_needed).
          */
         patch: operations["updateMember"];
+        trace?: never;
+    };
+    "/teams/{team}/members/{id}/avatar": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a member's picture
+         * @description A square JPEG. With its version the address always has the same content, which browsers may keep.
+         */
+        get: operations["getMemberAvatar"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/teams/{team}/model-limits": {
@@ -14410,6 +14455,8 @@ export interface components {
             sessions: number;
         };
         TeamUser: {
+            /** @description The version of the picture, for getMemberAvatar; empty if there is none */
+            avatar: string;
             /** @description Visible to owners and admins of the team, and to the user */
             email?: string;
             id: string;
@@ -15109,6 +15156,8 @@ export interface components {
             totals: components["schemas"]["UsageAmounts"];
         };
         User: {
+            /** @description The version of the picture, for getMemberAvatar; empty if there is none */
+            avatar: string;
             email: string;
             id: string;
             name: string;
@@ -18189,6 +18238,50 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description Forgotten */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setMyAvatar: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description You */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteMyAvatar: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -23183,6 +23276,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Member"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getMemberAvatar: {
+        parameters: {
+            query: {
+                /** @description 64 or 256 pixels a side */
+                size?: "small" | "large";
+                /** @description The `avatar` of the user */
+                version: string;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The picture */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/jpeg": string;
                 };
             };
             default: components["responses"]["Problem"];
