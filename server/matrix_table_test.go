@@ -178,6 +178,7 @@ retryOutgoing           operator  -
 acceptDiscrepancy       operator  -
 stripeWebhook           public    -
 callMcp                 self      -
+readBatch               self      -
 listInvites             admin     admin
 createInvite            admin     admin
 revokeInvite            admin     admin

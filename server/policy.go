@@ -299,7 +299,8 @@ var policy = map[string]rule{
 	"redeliver":      of(accounts.ManageTeam, byWebhook).costs(rest.Reaching),
 
 	// Its handler sends what is asked through the guard of each operation, with the same token: see mcp.go.
-	"callMcp": rule{access: signedIn, body: maxMCP}.unscoped(),
+	"readBatch": rule{access: signedIn, body: batchBody}.unscoped(), // each read meets its own rule
+	"callMcp":   rule{access: signedIn, body: maxMCP}.unscoped(),
 
 	// What the payment service sends is signed; its handler looks at that: see stripe.go.
 	"stripeWebhook": {access: anyone, ownProof: true, body: stripe.MostWebhook},

@@ -67,6 +67,7 @@ var auditWords = map[string]string{
 
 	// What the payment service reports is kept by itself, and what it changes is recorded where it does.
 	"stripeWebhook":  quiet,
+	"readBatch":      quiet, // it reads
 	"callMcp":        quiet, // what it has done is recorded where it is done
 	"syncBilling":    quiet,
 	"beginCheckout":  "billing.checkout",

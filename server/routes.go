@@ -23,6 +23,7 @@ func (s *Server) byHand() []handRoute {
 		{http.MethodGet, "/guest/connect", "connectGuest", s.ops.ConnectGuest, nil},
 		{http.MethodGet, "/runner/downloads/:file", "getRunnerDownload", s.ops.GetRunnerDownload, nil},
 		{http.MethodPost, stripePath, "stripeWebhook", s.stripeWebhook, nil},
+		{http.MethodPost, "/batch", "readBatch", s.readBatch, nil},
 		{http.MethodPost, mcpPath, "callMcp", s.callMCP, []echo.MiddlewareFunc{s.overMCP}},
 		{http.MethodGet, "/openapi.yaml", "getSpec", s.getSpec, nil},
 		{http.MethodHead, "/health", "getHealth", s.headHealth, nil},

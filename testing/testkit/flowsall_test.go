@@ -72,7 +72,7 @@ const limits = "a sandbox over a limit is suspended, as in the flow of setTeamBu
 
 // harmless are operations near workspaces that need no snapshot, and why.
 var harmless = map[string]string{
-	"createTeam": "there is nothing yet", "updateTeam": "a name", "createInstanceTeam": "there is nothing yet",
+	"readBatch": "it reads", "createTeam": "there is nothing yet", "updateTeam": "a name", "createInstanceTeam": "there is nothing yet",
 	"writeTasksFile": "one file, as writeFile", "createFolder": "there is nothing yet", "createProject": "there is nothing yet", "updateProject": "settings", "buildImage": "an image",
 	"createWorkspace": "there is nothing yet", "cancelWorkspace": "nobody works in what is being made", "retryWorkspace": "it has no files yet",
 	"restoreWorkspace": "it has no files by then", "restoreTrashed": "it has no files by then", "cancelMove": "it goes back to where the move began, which kept",

@@ -1,5 +1,6 @@
 import { t } from "@lingui/core/macro";
 import createClient from "openapi-fetch";
+import { fetchTogether } from "./batch";
 import { ApiError, problemOf } from "./problem";
 import type { components, paths } from "./schema";
 
@@ -17,7 +18,11 @@ export type Step = Schemas["Step"];
 
 export const BASE = "/api/v1";
 
-export const api = createClient<paths>({ baseUrl: BASE, fetch: guardedFetch });
+export const api = createClient<paths>({ baseUrl: BASE, fetch: (request) => guardedFetch(request, joined) });
+
+type Fetch = (request: Request) => Promise<Response>;
+
+const joined: Fetch = (request) => (request.method === "GET" ? fetchTogether(request, BASE) : fetch(request));
 
 let onSignedOut: () => void = () => {};
 
@@ -44,23 +49,23 @@ export function whenTeamClosed(act: () => void): void {
 }
 
 /** Wraps fetch and turns every failure into an ApiError, so callers handle only one error type. */
-async function guardedFetch(request: Request): Promise<Response> {
+async function guardedFetch(request: Request, by: Fetch = fetch): Promise<Response> {
   // A body can be read only once. File uploads are not copied for a retry: none of them needs confirmation.
   const type = request.headers.get("Content-Type");
   const again = type === null || type.startsWith("application/json") ? request.clone() : undefined;
   try {
-    return await send(request);
+    return await send(request, by);
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== "confirm_needed" || !again) throw error;
     if (!(await proveFirst(error.details.second_factor === true))) throw error;
   }
-  return send(again);
+  return send(again, by);
 }
 
-async function send(request: Request): Promise<Response> {
+async function send(request: Request, by: Fetch): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(request);
+    response = await by(request);
   } catch (cause) {
     if (request.signal.aborted) throw cause;
     throw new ApiError(0, {

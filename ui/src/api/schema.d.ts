@@ -185,6 +185,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Read many paths in one request
+         * @description Answers GET requests to paths of this API, each with the rights of the caller and as soon as it is there, in two lines: what it answers, such as `{"index":0,"status":200}`, and the answer's JSON. What it cannot answer, such as a file or a stream, has the status 0: ask for it by itself. Answers are compressed where `Accept-Encoding` has gzip.
+         */
+        post: operations["readBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/check-runs/{id}/cancel": {
         parameters: {
             query?: never;
@@ -15897,6 +15917,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CreatedArtifactLink"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    readBatch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    paths: string[];
+                };
+            };
+        };
+        responses: {
+            /** @description The answers in the order in which they are ready */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
                 };
             };
             default: components["responses"]["Problem"];
