@@ -13,6 +13,7 @@ const server = process.env.PARAWORK_URL ?? "http://127.0.0.1:8080";
  */
 const SHOWN: Record<string, string[]> = {
   shell: ["start"],
+  side: ["app/sidebar"],
   work: ["workspaces/workspace-screen", "changes/tab"],
   overlay: ["kit/menu-parts", "kit/floating", "app/palette"],
 };

@@ -35,6 +35,9 @@ export async function newPage(browser, options = {}) {
   return page;
 }
 
+/** Has the page send each read as a request of its own, for tests that follow or answer them: as with a server that has no batches. */
+export const unbatched = (page) => page.route("**/api/v1/batch", (route) => route.fulfill({ status: 404 }));
+
 /** WCAG 2.0 to 2.2 A/AA violations of the page as it stands. */
 export async function axe(page, exclude = []) {
   await page.evaluate(axeSource);

@@ -1,5 +1,6 @@
 // Answers of the API as they are while a workspace lives in a cloud place, in states that a test cannot bring about at will: a plan
 // that is used up, a run near its end, files that changed on both sides. Everything else is the real server's.
+import { unbatched } from "./browser.mjs";
 
 const MB = 1e6;
 
@@ -100,6 +101,7 @@ export const steps = (...states) =>
 
 /** Has the page believe that workspace `id` lives there, as `state` says: {place, sandbox, workspace, sync, ports}, changed at will. */
 export async function farAway(page, id, state) {
+  await unbatched(page);
   const json = (route, body, status = 200) =>
     route.fulfill({ status, contentType: status < 400 ? "application/json" : "application/problem+json", body: JSON.stringify(body) });
   const far = (w) => (w.id === id ? { ...w, executor: "e2b", boundary: "microvm", boundary_name: "MicroVM", place_warning: "", cost_nano: 840_000_000, ...state.workspace } : w);

@@ -1,5 +1,6 @@
 // Answers of the API about members' machines, in states that a test cannot bring about at will: several at once, of several members,
 // one whose owner is asked, one that is away. Everything else is the real server's.
+import { unbatched } from "./browser.mjs";
 
 const HOUR = 3_600_000;
 
@@ -188,6 +189,7 @@ export const history = () => {
 
 /** Has the page believe in these machines: {machines, tokens, history, made, suggested, answers}, changed at will. */
 export async function haveMachines(page, state) {
+  await unbatched(page);
   const json = (route, body, status = 200) =>
     route.fulfill({ status, contentType: status < 400 ? "application/json" : "application/problem+json", body: body === undefined ? "" : JSON.stringify(body) });
   const api = (path) => new RegExp(`/api/v1${path}(\\?.*)?$`);

@@ -2,7 +2,7 @@
 // another workspace.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { axe, haveChromium, launch, newPage, shot, signIn, unbatched } from "../lib/browser.mjs";
 import { Instance, password, until } from "../lib/instance.mjs";
 
 let instance;
@@ -155,6 +155,7 @@ test("all files are browsed, not only the changed ones", part, async () => {
   await sh(ws, "mkdir -p web/icons empty && printf 'plain\\n' > web/app.css && printf '\\0PNG' > web/icons/logo.bin && head -c 2100000 /dev/zero | tr '\\0' x > web/large.txt");
   await seen(ws, "web/app.css");
   await page.goto("about:blank"); // the page before reads folders as files come
+  await unbatched(page);
   const asked = [];
   page.on("request", (r) => /\/workspaces\/[^/]+\/tree\b/.test(r.url()) && asked.push(new URL(r.url()).searchParams.get("path") ?? ""));
   const tree = page.getByRole("tree", { name: "All files" });

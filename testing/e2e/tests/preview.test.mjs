@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
 import { after, before, describe, test } from "node:test";
-import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { axe, haveChromium, launch, newPage, shot, signIn, unbatched } from "../lib/browser.mjs";
 import { Instance, password } from "../lib/instance.mjs";
 
 // Like Vite: assets and the socket for reloading are at absolute paths, modules import from them.
@@ -84,6 +84,7 @@ describe("preview", { skip: !haveChromium && "Chromium is not installed" }, () =
         const ws = await instance.workspace("A shop");
         const port = await freePort();
         const page = await newPage(browser);
+        await unbatched(page);
         await signIn(page, instance, password);
         await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=timeline`);
         // The screen learns that the sandbox runs, before a port is open.

@@ -297,7 +297,10 @@ function Open({ workspace: w }: { workspace: Workspace }) {
           </Suspense>
         )}
         <div ref={frame} className="flex min-h-0 flex-1">
-          {width === undefined ? null : leaving ? (
+          {width === undefined ? null : sessions.isLoading ? (
+            // Without the sessions it would offer to start one.
+            <Skeleton label={t`Loading`} />
+          ) : leaving ? (
             <Skeleton label={t`Archiving`} />
           ) : (
             <Panes

@@ -1,0 +1,63 @@
+package server
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+)
+
+// Many reads in one request answer what each would answer alone: with the asker's rights, its own status, and in two lines.
+func TestReadsInABatch(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.serve()
+	p := h.people(t)
+	paths := []string{"/me", "/teams/" + p.team.Slug + "/workspaces?limit=1", "/workspaces/none", "/openapi.yaml", "/teams/" + p.team.Slug + "/inbox", "/me", "/instance/users", "/me"}
+	body, err := json.Marshal(map[string]any{"paths": paths})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []string{"viewer", "outsider"} {
+		r := h.do("POST", "/api/v1/batch", string(body), append(bearer(p.tokens[who]), "Accept-Encoding", "gzip")...)
+		if r.StatusCode != 200 || r.Header.Get("Content-Encoding") != "gzip" {
+			t.Fatalf("%s: %d %v", who, r.StatusCode, r.Header)
+		}
+		zip, err := gzip.NewReader(strings.NewReader(string(r.body)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(zip)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		if len(lines) != 2*len(paths) {
+			t.Fatalf("%s: %d lines: %s", who, len(lines), text)
+		}
+		for i := 0; i < len(lines); i += 2 {
+			var head batchLine
+			if err := json.Unmarshal([]byte(lines[i]), &head); err != nil {
+				t.Fatal(err)
+			}
+			alone := h.do("GET", "/api/v1"+paths[head.Index], "", bearer(p.tokens[who])...)
+			want := fmt.Sprint(alone.StatusCode, " ", alone.code())
+			if paths[head.Index] == "/openapi.yaml" {
+				want = "0 " // no JSON
+			}
+			if got := fmt.Sprint(head.Status, " ", reply{body: []byte(lines[i+1])}.code()); got != want {
+				t.Errorf("%s, %s: %s in a batch, %s alone", who, paths[head.Index], got, want)
+			}
+			if head.Status == 200 && lines[i+1] != string(alone.body) {
+				t.Errorf("%s, %s: %s in a batch, %s alone", who, paths[head.Index], lines[i+1], alone.body)
+			}
+		}
+	}
+	for _, bad := range []string{`{"paths":[]}`, `{"paths":["me"]}`, `{"paths":["/batch"]}`, `{"paths":["/me` + strings.Repeat(`","/me`, batchMost) + `"]}`} {
+		if r := h.do("POST", "/api/v1/batch", bad, bearer(p.tokens["viewer"])...); r.StatusCode != 400 && r.StatusCode != 422 || r.code() != "invalid_batch" {
+			t.Errorf("%.40s: %d %s", bad, r.StatusCode, r.body)
+		}
+	}
+}
