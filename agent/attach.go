@@ -86,7 +86,7 @@ func (s *Service) attachment(ctx context.Context, t Thread, host Host, a Attachm
 	}
 	where := ""
 	if s.cfg.Attach != nil {
-		file := path.Join(AttachmentsDir, strings.TrimPrefix(content.ID, "med_")[:8]+"-"+name)
+		file := AttachmentPath(name, a.Data)
 		if err := s.cfg.Attach(ctx, t.WorkspaceID, file, a.Data); err != nil {
 			return p, content, fault.Wrap(err, fault.Unavailable, "attachment_not_placed", "%s could not be placed in the sandbox: %s", name, fault.Words(err, "the sandbox could not be reached."))
 		}
@@ -94,6 +94,11 @@ func (s *Service) attachment(ctx context.Context, t Thread, host Host, a Attachm
 	}
 	p.Text = fmt.Sprintf("[The person attached the file %s (%s, %d bytes)%s.]%s", name, p.MIME, p.Size, where, shown)
 	return p, content, nil
+}
+
+// AttachmentPath is where an attached file lies in the worktree.
+func AttachmentPath(name string, data []byte) string {
+	return path.Join(AttachmentsDir, strings.TrimPrefix(media.New("", data).ID, "med_")[:8]+"-"+fileName(name))
 }
 
 // fileName is the last part of a name, of characters that are harmless in paths, messages and headers.

@@ -55,6 +55,8 @@ type Config struct {
 	Briefings Briefings
 	// Attach writes an attached file into the worktree of a workspace's sandbox. Nil: models are only shown the beginning of texts.
 	Attach func(ctx context.Context, workspaceID, path string, data []byte) error
+	// First has the files that first prompts of sessions come with. Nil: there are none.
+	First FirstFiles
 	// Checkpoints marks the state before a conversation is summarized. Nil: nothing does.
 	Checkpoints Checkpoints
 	// Files undoes what turns change. Nil: only messages can be undone.
@@ -265,7 +267,17 @@ func (s *Service) Open(ctx context.Context, row sessions.Session, o Options) (Th
 		text = row.Prompt
 	}
 	// The session's first prompt is its thread's message with the session's ID: once, however often a session is opened.
-	_, err = s.send(ctx, t, Prompt{Text: text, UserID: row.CreatedBy, id: "msg_" + strings.TrimPrefix(row.ID, "ses_"), first: true})
+	p := Prompt{Text: text, UserID: row.CreatedBy, id: "msg_" + strings.TrimPrefix(row.ID, "ses_"), first: true}
+	if s.cfg.First == nil {
+		_, err = s.send(ctx, t, p)
+		return t, err
+	}
+	if p.Attachments, err = s.cfg.First.Files(ctx, row.ID); err != nil {
+		return t, err
+	}
+	if _, err = s.send(ctx, t, p); err == nil {
+		err = s.cfg.First.Taken(ctx, row.ID)
+	}
 	return t, err
 }
 
@@ -286,6 +298,13 @@ func (s *Service) adopt(ctx context.Context, t Thread, row sessions.Session) err
 		}
 	}
 	return nil
+}
+
+// FirstFiles are the files that first prompts of sessions come with.
+type FirstFiles interface {
+	Files(ctx context.Context, sessionID string) ([]Attachment, error)
+	// Taken forgets those of a session: its thread has them.
+	Taken(ctx context.Context, sessionID string) error
 }
 
 // Options are how a session is started.

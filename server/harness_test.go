@@ -60,6 +60,7 @@ import (
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/conversation"
+	"github.com/parawork/parawork/sessions/firststart"
 	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/reviewqueue"
@@ -70,6 +71,7 @@ import (
 	"github.com/parawork/parawork/store/jobstore"
 	"github.com/parawork/parawork/store/oauthstore"
 	"github.com/parawork/parawork/store/placestore"
+	"github.com/parawork/parawork/store/startstore"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/store/threadstore"
 	"github.com/parawork/parawork/store/toolstore"
@@ -250,6 +252,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 		Machines:      mm,
 		Downloads:     machines.NewDownloads(filepath.Join(h.dir, "downloads")),
 		Runs:          rr,
+		Starts:        firststart.New(firststart.Config{Store: startstore.New(h.db), Records: ws.Records, Workspaces: ws.Lifecycle, Sessions: ss, Actor: h.accounts.Actor, Bus: h.bus}),
 		Reviews:       rv,
 		Viewed:        rv,
 		Network:       nw,
@@ -392,7 +395,7 @@ func (h *harness) serve() {
 	ctx, stop := context.WithCancel(context.Background())
 	h.stop, h.ended = stop, make(chan struct{})
 	// As the real server ends: whoever asks for places before the places.
-	accounts := h.start(h.cfg.Machines.Run, h.cfg.Subagents.Run, h.cfg.Runs.Run, h.cfg.Reviews.Run, h.cfg.Checks.Run, h.cfg.Overlap.Run, h.cfg.Images.Run,
+	accounts := h.start(h.cfg.Machines.Run, h.cfg.Subagents.Run, h.cfg.Runs.Run, h.cfg.Starts.Run, h.cfg.Reviews.Run, h.cfg.Checks.Run, h.cfg.Overlap.Run, h.cfg.Images.Run,
 		h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run)
 	places := h.start(h.cfg.Places.Run)
 	go func() {

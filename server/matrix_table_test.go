@@ -250,6 +250,8 @@ updateWorkspace         member    write
 deleteWorkspace         member    write
 cancelWorkspace         member    write
 retryWorkspace          member    write
+startFirstSession       member    attach
+forgetFirstSession      member    attach
 archiveWorkspace        member    write
 restoreWorkspace        member    write
 getLoss                 viewer    read

@@ -359,13 +359,17 @@ var policy = map[string]rule{
 	"cancelJob": of(accounts.TypeTerminal, byJob),
 	"deleteJob": of(accounts.TypeTerminal, byJob),
 
-	"listWorkspaces":   of(accounts.ViewWorkspace, byTeam),
-	"createWorkspace":  of(accounts.CreateWorkspace, byTeam).repeatable(),
-	"getWorkspace":     of(accounts.ViewWorkspace, byWorkspace),
-	"updateWorkspace":  of(accounts.EditWorkspace, byWorkspace),
-	"deleteWorkspace":  of(accounts.EditWorkspace, byWorkspace),
-	"cancelWorkspace":  of(accounts.EditWorkspace, byWorkspace),
-	"retryWorkspace":   of(accounts.EditWorkspace, byWorkspace),
+	"listWorkspaces":  of(accounts.ViewWorkspace, byTeam),
+	"createWorkspace": rule{access: member, action: accounts.CreateWorkspace, find: byTeam, body: 32 << 20}.repeatable(), // with a first session it asks for TypeTerminal, too; attachments in base64
+	"getWorkspace":    of(accounts.ViewWorkspace, byWorkspace),
+	"updateWorkspace": of(accounts.EditWorkspace, byWorkspace),
+	"deleteWorkspace": of(accounts.EditWorkspace, byWorkspace),
+	"cancelWorkspace": of(accounts.EditWorkspace, byWorkspace),
+	"retryWorkspace":  of(accounts.EditWorkspace, byWorkspace),
+
+	"startFirstSession":  of(accounts.TypeTerminal, byWorkspace).working(),
+	"forgetFirstSession": of(accounts.TypeTerminal, byWorkspace),
+
 	"archiveWorkspace": of(accounts.EditWorkspace, byWorkspace),
 	"restoreWorkspace": of(accounts.EditWorkspace, byWorkspace),
 	"getLoss":          of(accounts.ViewWorkspace, byWorkspace),

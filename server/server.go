@@ -62,6 +62,7 @@ import (
 	"github.com/parawork/parawork/server/running"
 	"github.com/parawork/parawork/server/work"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/firststart"
 	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/report"
 	"github.com/parawork/parawork/sessions/runs"
@@ -156,6 +157,7 @@ type Config struct {
 	Secrets       *secrets.Service
 	Mail          *mail.Service
 	Runs          *runs.Service
+	Starts        *firststart.Service
 	Report        *report.Service
 	Reviews       *reviews.Service
 	Forge         *forge.Service
@@ -198,7 +200,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.SSO == nil || c.Directory == nil || c.SignIn == nil || c.AgentAccounts == nil || c.Avatars == nil || c.Workspaces == nil || c.Moves == nil || c.Origin == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Forge == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
+	if c.SSO == nil || c.Directory == nil || c.SignIn == nil || c.AgentAccounts == nil || c.Avatars == nil || c.Workspaces == nil || c.Moves == nil || c.Origin == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Starts == nil || c.Forge == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
 		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Watch == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every service is required")
 	}

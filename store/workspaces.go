@@ -22,6 +22,9 @@ var _ workspaces.Store = (*Workspaces)(nil)
 // NewWorkspaces returns the storage of projects and workspaces in db.
 func NewWorkspaces(db *DB) *Workspaces { return &Workspaces{db: db} }
 
+// Tx is DB.Tx.
+func (s *Workspaces) Tx(ctx context.Context, fn func(context.Context) error) error { return s.db.Tx(ctx, fn) }
+
 const projectColumns = `id, team_id, name, source_kind, source, git_dir, default_branch, state, state_reason, setup_script,
 	copy_ignored, fetched_at, created_by, created_at, executor, no_caches, limits, network, runner_id, checks, merging, keep_ignored, allowed_commands`
 

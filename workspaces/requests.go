@@ -1,6 +1,7 @@
 package workspaces
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -96,6 +97,9 @@ type NewWorkspace struct {
 
 	FallbackOK bool // it may fall back to this server when its executor is unavailable
 	Private    bool // only its creator sees it
+
+	// Also stores what belongs to the workspace in the transaction that stores it. It may be called more than once. Nil: nothing does.
+	Also func(ctx context.Context, w Workspace) error
 }
 
 // Show says which workspaces a list includes.

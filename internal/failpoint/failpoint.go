@@ -74,6 +74,8 @@ const (
 	CheckpointTaken Point = "checkpoint.taken" // the snapshot of a checkpoint is in the timeline; no checkpoint refers to it
 	RunMade         Point = "run.made"         // a workspace is made; its attempt does not know
 	RunStarted      Point = "run.started"      // a session is started; its attempt does not know
+	FirstStarting   Point = "first.starting"   // a workspace's first session is claimed; it has no row
+	FirstStarted    Point = "first.started"    // it runs; that it is there is not noted
 
 	JobStored  Point = "job.stored"  // a job has a row; nothing of it was begun
 	JobStarted Point = "job.started" // its session runs; its row does not know
@@ -250,5 +252,5 @@ var OfThePurge = []Point{PurgeBegun, PurgeRemoved}
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
 	CommitStaged, CommitMoved, ObjectsLent, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, UpdateApplied, PutAwayKept, PutAwayStored, PutAwayEnded, PutAwayDoomed, PutAwayCleared, RestoreRebuilt, RestoreStored,
 	SandboxStored, SandboxMade, SandboxPaused, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, SandboxRowStored, SandboxRowEnded, QueueClaimed, QueuePasted,
-	QueueTyped, QuestionStored, QuestionHanded, CheckpointTaken, RunMade, RunStarted, JobStored, JobStarted, JobEnding, PlanDecided, PlanTasked, SkillSaved, MachineEnrolled, MachineOnline,
+	QueueTyped, QuestionStored, QuestionHanded, CheckpointTaken, RunMade, RunStarted, FirstStarting, FirstStarted, JobStored, JobStarted, JobEnding, PlanDecided, PlanTasked, SkillSaved, MachineEnrolled, MachineOnline,
 	SegmentOpened, SegmentBeaten, SegmentClosed, HourRolled}

@@ -248,6 +248,33 @@ CREATE INDEX workspaces_by_project ON workspaces(project_id);
 -- A team's list of active workspaces, in its order.
 CREATE INDEX workspaces_active ON workspaces(team_id, created_at, id, state) WHERE deleted_at = 0 AND archived_at = 0;
 
+-- The first session of a workspace that was created with one, until it is there.
+CREATE TABLE first_starts (
+    workspace_id TEXT PRIMARY KEY REFERENCES workspaces(id) ON DELETE CASCADE,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    session_id   TEXT NOT NULL,             -- chosen before it is started
+    request      TEXT NOT NULL,             -- JSON: agent, prompt, arguments, account, permissions
+    state        TEXT NOT NULL,             -- waiting, starting, handed, failed
+    code         TEXT NOT NULL DEFAULT '',  -- of the error
+    reason       TEXT NOT NULL DEFAULT '',
+    retried      BOOLEAN NOT NULL DEFAULT FALSE,
+    created_by   TEXT NOT NULL,
+    created_at   BIGINT NOT NULL,
+    state_at     BIGINT NOT NULL
+);
+CREATE INDEX first_starts_by_team ON first_starts(team_id);
+CREATE INDEX first_starts_by_session ON first_starts(session_id);
+
+-- The files that go with its prompt.
+CREATE TABLE first_start_files (
+    workspace_id TEXT NOT NULL REFERENCES first_starts(workspace_id) ON DELETE CASCADE,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    num          BIGINT NOT NULL,
+    name         TEXT NOT NULL,
+    content      BYTEA NOT NULL,
+    PRIMARY KEY (workspace_id, num)
+);
+
 -- The executor that a user last chose in a project.
 CREATE TABLE chosen_executors (
     project_id TEXT NOT NULL REFERENCES projects(id) ON DELETE CASCADE,

@@ -2162,6 +2162,24 @@ func (e NewSessionPermissions) Valid() bool {
 	}
 }
 
+// Defines values for NewStartPermissions.
+const (
+	NewStartPermissionsAll NewStartPermissions = "all"
+	NewStartPermissionsAsk NewStartPermissions = "ask"
+)
+
+// Valid indicates whether the value is a known member of the NewStartPermissions enum.
+func (e NewStartPermissions) Valid() bool {
+	switch e {
+	case NewStartPermissionsAll:
+		return true
+	case NewStartPermissionsAsk:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NewSubagentMode.
 const (
 	NewSubagentModeAsk    NewSubagentMode = "ask"
@@ -4634,6 +4652,27 @@ func (e WorkspaceSnapshotKind) Valid() bool {
 	case WorkspaceSnapshotKindPoll:
 		return true
 	case WorkspaceSnapshotKindTurn:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WorkspaceStartState.
+const (
+	WorkspaceStartStateFailed   WorkspaceStartState = "failed"
+	WorkspaceStartStateStarting WorkspaceStartState = "starting"
+	WorkspaceStartStateWaiting  WorkspaceStartState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the WorkspaceStartState enum.
+func (e WorkspaceStartState) Valid() bool {
+	switch e {
+	case WorkspaceStartStateFailed:
+		return true
+	case WorkspaceStartStateStarting:
+		return true
+	case WorkspaceStartStateWaiting:
 		return true
 	default:
 		return false
@@ -9187,6 +9226,38 @@ type NewSnapshot struct {
 	Title *string `json:"title,omitempty"`
 }
 
+// NewStart The session that the server starts once the workspace is ready
+type NewStart struct {
+	// AccountId The agent's account; default is your default account, else the team's
+	AccountId *string `json:"account_id,omitempty"`
+
+	// Agent As of a new session
+	Agent string `json:"agent"`
+
+	// Argv command: what to run; others: additional arguments
+	Argv *[]string `json:"argv,omitempty"`
+
+	// Attachments Files that go with the prompt; 20 MiB in all. They are placed in the worktree, where git ignores them, and the prompt names them
+	Attachments *[]ThreadAttachment `json:"attachments,omitempty"`
+
+	// Cols Size of its terminal
+	Cols *int `json:"cols,omitempty"`
+
+	// ConfirmNoBoundary With permissions all in a place that does not isolate: you confirm that nothing confines the agent
+	ConfirmNoBoundary *bool `json:"confirm_no_boundary,omitempty"`
+
+	// Model The agent is started with --model and this
+	Model *string `json:"model,omitempty"`
+
+	// Permissions As of a new session
+	Permissions *NewStartPermissions `json:"permissions,omitempty"`
+	Prompt      *string              `json:"prompt,omitempty"`
+	Rows        *int                 `json:"rows,omitempty"`
+}
+
+// NewStartPermissions As of a new session
+type NewStartPermissions string
+
 // NewSubagent defines model for NewSubagent.
 type NewSubagent struct {
 	// Agent The session's agent by default; command runs the task as a shell line
@@ -9324,6 +9395,9 @@ type NewWorkspace struct {
 
 	// RunnerId With executor runner: the machine
 	RunnerId *string `json:"runner_id,omitempty"`
+
+	// Start The session that the server starts once the workspace is ready
+	Start *NewStart `json:"start,omitempty"`
 }
 
 // NotSynced A file whose newest version exists only in the sandbox
@@ -13812,10 +13886,13 @@ type Workspace struct {
 	RunnerFolder *string `json:"runner_folder,omitempty"`
 
 	// RunnerId The member's machine it runs on
-	RunnerId    *string         `json:"runner_id,omitempty"`
-	RunnerName  *string         `json:"runner_name,omitempty"`
-	Sandbox     *SandboxSummary `json:"sandbox"`
-	Snapshot    *Snapshot       `json:"snapshot"`
+	RunnerId   *string         `json:"runner_id,omitempty"`
+	RunnerName *string         `json:"runner_name,omitempty"`
+	Sandbox    *SandboxSummary `json:"sandbox"`
+	Snapshot   *Snapshot       `json:"snapshot"`
+
+	// Start The first session of a workspace that was created with one, until it is there
+	Start       *WorkspaceStart `json:"start,omitempty"`
 	State       WorkspaceState  `json:"state"`
 	StateReason string          `json:"state_reason"`
 	Steps       []Step          `json:"steps"`
@@ -14012,6 +14089,25 @@ type WorkspaceSnapshot struct {
 
 // WorkspaceSnapshotKind defines model for WorkspaceSnapshot.Kind.
 type WorkspaceSnapshotKind string
+
+// WorkspaceStart The first session of a workspace that was created with one, until it is there
+type WorkspaceStart struct {
+	Agent     string `json:"agent"`
+	AgentName string `json:"agent_name"`
+
+	// At Since when it is in this state
+	At int64 `json:"at"`
+
+	// Code Error code of a failed one
+	Code string `json:"code"`
+
+	// Reason Why it did not start
+	Reason string              `json:"reason"`
+	State  WorkspaceStartState `json:"state"`
+}
+
+// WorkspaceStartState defines model for WorkspaceStart.State.
+type WorkspaceStartState string
 
 // WorkspaceStorage defines model for WorkspaceStorage.
 type WorkspaceStorage struct {
@@ -17097,6 +17193,12 @@ type ServerInterface interface {
 	// StageParts Stage or unstage files, hunks or lines
 	// (POST /workspaces/{id}/stage)
 	StageParts(ctx echo.Context, id Id) error
+	// ForgetFirstSession Do not start the first session of a workspace
+	// (DELETE /workspaces/{id}/start)
+	ForgetFirstSession(ctx echo.Context, id Id) error
+	// StartFirstSession Start the first session of a workspace again, after it failed to start
+	// (POST /workspaces/{id}/start)
+	StartFirstSession(ctx echo.Context, id Id) error
 	// GetWorkspaceStorage Get the disk usage of the workspace's session history by session
 	// (GET /workspaces/{id}/storage)
 	GetWorkspaceStorage(ctx echo.Context, id Id) error
@@ -26847,6 +26949,38 @@ func (w *ServerInterfaceWrapper) StageParts(ctx echo.Context) error {
 	return err
 }
 
+// ForgetFirstSession converts echo context to params.
+func (w *ServerInterfaceWrapper) ForgetFirstSession(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ForgetFirstSession(ctx, id)
+	return err
+}
+
+// StartFirstSession converts echo context to params.
+func (w *ServerInterfaceWrapper) StartFirstSession(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.StartFirstSession(ctx, id)
+	return err
+}
+
 // GetWorkspaceStorage converts echo context to params.
 func (w *ServerInterfaceWrapper) GetWorkspaceStorage(ctx echo.Context) error {
 	var err error
@@ -27637,6 +27771,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/workspaces/:id", wrapper.GetWorkspace, options.OperationMiddlewares["getWorkspace"]...)
 	router.PATCH(options.BaseURL+"/workspaces/:id", wrapper.UpdateWorkspace, options.OperationMiddlewares["updateWorkspace"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/cancel", wrapper.CancelWorkspace, options.OperationMiddlewares["cancelWorkspace"]...)
+	router.DELETE(options.BaseURL+"/workspaces/:id/start", wrapper.ForgetFirstSession, options.OperationMiddlewares["forgetFirstSession"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/start", wrapper.StartFirstSession, options.OperationMiddlewares["startFirstSession"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/retry", wrapper.RetryWorkspace, options.OperationMiddlewares["retryWorkspace"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/loss", wrapper.GetLoss, options.OperationMiddlewares["getLoss"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/archive", wrapper.ArchiveWorkspace, options.OperationMiddlewares["archiveWorkspace"]...)
@@ -46511,6 +46647,78 @@ func (response StagePartsdefaultApplicationProblemPlusJSONResponse) VisitStagePa
 	return err
 }
 
+type ForgetFirstSessionRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ForgetFirstSessionResponseObject interface {
+	VisitForgetFirstSessionResponse(w http.ResponseWriter) error
+}
+
+type ForgetFirstSession204Response struct {
+}
+
+func (response ForgetFirstSession204Response) VisitForgetFirstSessionResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type ForgetFirstSessiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ForgetFirstSessiondefaultApplicationProblemPlusJSONResponse) VisitForgetFirstSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartFirstSessionRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type StartFirstSessionResponseObject interface {
+	VisitStartFirstSessionResponse(w http.ResponseWriter) error
+}
+
+type StartFirstSession200JSONResponse Workspace
+
+func (response StartFirstSession200JSONResponse) VisitStartFirstSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartFirstSessiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response StartFirstSessiondefaultApplicationProblemPlusJSONResponse) VisitStartFirstSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetWorkspaceStorageRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -48702,6 +48910,12 @@ type StrictServerInterface interface {
 	// StageParts Stage or unstage files, hunks or lines
 	// (POST /workspaces/{id}/stage)
 	StageParts(ctx context.Context, request StagePartsRequestObject) (StagePartsResponseObject, error)
+	// ForgetFirstSession Do not start the first session of a workspace
+	// (DELETE /workspaces/{id}/start)
+	ForgetFirstSession(ctx context.Context, request ForgetFirstSessionRequestObject) (ForgetFirstSessionResponseObject, error)
+	// StartFirstSession Start the first session of a workspace again, after it failed to start
+	// (POST /workspaces/{id}/start)
+	StartFirstSession(ctx context.Context, request StartFirstSessionRequestObject) (StartFirstSessionResponseObject, error)
 	// GetWorkspaceStorage Get the disk usage of the workspace's session history by session
 	// (GET /workspaces/{id}/storage)
 	GetWorkspaceStorage(ctx context.Context, request GetWorkspaceStorageRequestObject) (GetWorkspaceStorageResponseObject, error)
@@ -63875,6 +64089,56 @@ func (sh *strictHandler) StageParts(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(StagePartsResponseObject); ok {
 		return validResponse.VisitStagePartsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ForgetFirstSession operation middleware
+func (sh *strictHandler) ForgetFirstSession(ctx echo.Context, id Id) error {
+	var request ForgetFirstSessionRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ForgetFirstSession(ctx.Request().Context(), request.(ForgetFirstSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ForgetFirstSession")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ForgetFirstSessionResponseObject); ok {
+		return validResponse.VisitForgetFirstSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// StartFirstSession operation middleware
+func (sh *strictHandler) StartFirstSession(ctx echo.Context, id Id) error {
+	var request StartFirstSessionRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.StartFirstSession(ctx.Request().Context(), request.(StartFirstSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StartFirstSession")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(StartFirstSessionResponseObject); ok {
+		return validResponse.VisitStartFirstSessionResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

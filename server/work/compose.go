@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/server/running"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/firststart"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/forge"
@@ -30,10 +31,12 @@ type parts struct {
 	changes   map[string]filesync.Summary
 	sandboxes map[string]executors.Record
 	runs      map[string]string
+	starts    map[string]firststart.Start
 	pulls     map[string]forge.PullRequest
 	costs     map[string]int64      // nil = who asks may not see any
 	tokens    map[string]tokens.Sum // of models; nil likewise
 	names     map[string]string     // of the team's members
+	agentName func(agent string) string
 	outlook   func(kind string, running bool) places.Outlook
 	machine   func(executors.Kind) (machines.Machine, bool)
 	grace     func(workspaceID string) *api.Grace
@@ -74,6 +77,10 @@ func (h Composer) parts(ctx context.Context, teamID string, ids []string) (parts
 	if p.runs, err = h.cfg.Runs.ByWorkspace(ctx, teamID, ids...); err != nil {
 		return p, fmt.Errorf("reading runs: %w", err)
 	}
+	if p.starts, err = h.cfg.Starts.Of(ctx, teamID, ids...); err != nil {
+		return p, err
+	}
+	p.agentName = h.cfg.Sessions.AgentName
 	if p.reviews, err = h.cfg.Reviews.Summaries(ctx, teamID, rest.CallOf(ctx).Actor.User.ID, ids...); err != nil {
 		return p, fmt.Errorf("summing up reviews: %w", err)
 	}
@@ -155,6 +162,9 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 	out.Owner.Name = cmp.Or(out.Owner.Name, "a former member")
 	out.FallbackOk = &w.FallbackOK
 	out.RunId = rest.Text(p.runs[w.ID])
+	if st, ok := p.starts[w.ID]; ok {
+		out.Start = &api.WorkspaceStart{Agent: st.Request.Agent, AgentName: p.agentName(st.Request.Agent), State: api.WorkspaceStartState(st.State), Code: st.Code, Reason: st.Reason, At: st.StateAt}
+	}
 	if pr, ok := p.pulls[w.ID]; ok {
 		out.PullRequest = pullSummary(pr)
 	}

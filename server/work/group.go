@@ -20,6 +20,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/server/running"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/firststart"
 	"github.com/parawork/parawork/sessions/report"
 	"github.com/parawork/parawork/sessions/runs"
 	filesync "github.com/parawork/parawork/sync"
@@ -52,6 +53,7 @@ type Config struct {
 	Sessions     *sessions.Service
 	Secrets      *secrets.Service
 	Runs         *runs.Service
+	Starts       *firststart.Service
 	Tasks        *tasks.Service
 	Artifacts    *artifacts.Service
 	Report       *report.Service

@@ -65,10 +65,18 @@ func (h Workspaces) CreateWorkspace(ctx context.Context, req api.CreateWorkspace
 	if err := h.checkSize(ctx, b.ProjectId, kind, limitsOf(b.Resources)); err != nil {
 		return nil, err
 	}
-	w, err := h.cfg.Workspaces.Lifecycle.Create(ctx, call.Actor, call.Team.ID, workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: rest.Val(b.Base),
-		Branch: rest.Val(b.Branch), Executor: string(kind), Folder: rest.Val(b.RunnerFolder), Limits: limitsOf(b.Resources), FallbackOK: rest.Val(b.FallbackOk), Private: rest.Val(b.Private)})
+	n := workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: rest.Val(b.Base),
+		Branch: rest.Val(b.Branch), Executor: string(kind), Folder: rest.Val(b.RunnerFolder), Limits: limitsOf(b.Resources), FallbackOK: rest.Val(b.FallbackOk), Private: rest.Val(b.Private)}
+	if n.Also, err = h.firstOf(ctx, b.Start); err != nil {
+		return nil, err
+	}
+	w, err := h.cfg.Workspaces.Lifecycle.Create(ctx, call.Actor, call.Team.ID, n)
 	if err != nil {
 		return nil, err
+	}
+	if b.Start != nil {
+		audit.Note(ctx, "agent", b.Start.Agent)
+		h.cfg.Starts.Follow(w.ID)
 	}
 	audit.Target(ctx, "workspace", w.ID, rest.ShownName(w))
 	audit.Note(ctx, "place", string(kind))

@@ -97,6 +97,9 @@ var scenarios = map[failpoint.Point]scenario{
 	failpoint.RunMade:    {nil, (*death).run, (*death).ranOnce},
 	failpoint.RunStarted: {nil, (*death).run, (*death).ranOnce},
 
+	failpoint.FirstStarting: {nil, (*death).createAndStart, (*death).firstOnce},
+	failpoint.FirstStarted:  {nil, (*death).createAndStart, (*death).firstOnce},
+
 	failpoint.JobStored:  {nil, (*death).job, (*death).jobDoneOnce},
 	failpoint.JobStarted: {nil, (*death).job, (*death).jobDoneOnce},
 	failpoint.JobEnding:  {nil, (*death).job, (*death).jobDoneOnce},
@@ -500,6 +503,33 @@ func (d *death) queueArrived() {
 func (d *death) run() {
 	_ = d.Try("POST", "/teams/"+d.Team+"/runs", map[string]any{"project_id": d.project, "prompt": "Try it",
 		"attempts": []map[string]string{{"agent": "reader"}, {"agent": "reader"}}}, nil)
+}
+
+func (d *death) createAndStart() {
+	_ = d.Try("POST", "/teams/"+d.Team+"/workspaces", map[string]any{"project_id": d.project, "name": "With an agent",
+		"start": map[string]any{"agent": "reader", "prompt": "Try it", "attachments": []map[string]string{{"name": "note.txt", "data": "aGVsbG8="}}}}, nil)
+}
+
+// firstOnce: the workspace has one session, with its prompt and its file, however far the first server came; git does not see the file.
+func (d *death) firstOnce() {
+	var all struct{ Items []testkit.Workspace }
+	d.Wait("its session runs", func() bool {
+		d.API("GET", "/teams/"+d.Team+"/workspaces", nil, &all)
+		d.ws = all.Items[0]
+		return len(d.sessions()) == 1 && d.sessions()[0].State != "starting"
+	})
+	must(d.t, d.Attach(d.sessions()[0].ID, "from=0").See("note.txt"))
+	if out := d.execIn(d.ws, "/bin/sh", "-c", "cat .parawork/attachments/*-note.txt && git status --porcelain"); out != "hello" {
+		d.t.Errorf("the file and what git sees: %q", out)
+	}
+	d.Wait("nothing waits to be started", func() bool {
+		var w struct{ Start *struct{ State string } }
+		d.API("GET", "/workspaces/"+d.ws.ID, nil, &w)
+		return w.Start == nil
+	})
+	if n := len(d.sessions()); n != 1 {
+		d.t.Errorf("%d sessions", n)
+	}
 }
 
 // ranOnce: every attempt has one workspace of its own with one session, however far the first server came.

@@ -74,11 +74,11 @@ var table = compiled([]tool{
 	{spec: reads("agent_list", "List agents", "List the coding agents that can be started, such as claude-code or codex, and whether each is ready to use.", object(`[]`, teamArg)), call: of(agentList)},
 	{spec: reads("workspace_list", "List workspaces", "List workspaces: one branch of a project each, with the state of its agents and whether it needs attention.",
 		object(`[]`, teamArg+`,`+projectArg+`,"show":{"type":"string","enum":["active","archived","all"],"description":"Default: active"},`+limitArg+`,`+cursorArg)), call: of(workspaceList)},
-	{spec: writes("workspace_create", "Create a workspace", "Create a workspace: a new branch in a worktree of its own. Then start an agent with session_start. Use run_start to give one prompt to several agents.",
+	{spec: writes("workspace_create", "Create a workspace", "Create a workspace: a new branch in a worktree of its own. With agent, that agent starts there with prompt once it is ready; or start one later with session_start. Use run_start to give one prompt to several agents.",
 		object(`["project","name"]`, teamArg+`,`+projectArg+`,"name":{"type":"string","minLength":1,"maxLength":200,"description":"What the work is about"},`+
 			`"base":{"type":"string","maxLength":255,"description":"Branch to start from; default: the project's default branch"},`+
 			`"branch":{"type":"string","maxLength":255,"description":"Name of the new branch; default: made of the name"},`+
-			`"executor":{"type":"string","maxLength":64,"description":"Kind of place to run; default: the team's"}`)), call: of(workspaceCreate)},
+			`"executor":{"type":"string","maxLength":64,"description":"Kind of place to run; default: the team's"},"agent":{"type":"string",`+agentText+`},`+promptArg)), call: of(workspaceCreate)},
 	{spec: reads("workspace_read", "Read a workspace", "Read a workspace's state: branch, changes, checks, what needs attention, and its sessions with what their agents ask.",
 		object(`["workspace"]`, teamArg+`,`+workspaceArg)), call: of(workspaceRead)},
 	{spec: writes("session_start", "Start an agent", "Start an agent in a workspace with a prompt. Returns at once; read its progress with session_read.",

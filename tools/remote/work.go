@@ -109,6 +109,8 @@ type createArgs struct {
 	Base     string `json:"base"`
 	Branch   string `json:"branch"`
 	Executor string `json:"executor"`
+	Agent    string `json:"agent"`
+	Prompt   string `json:"prompt"`
 }
 
 func workspaceCreate(ctx context.Context, a *API, in createArgs) (answer, error) {
@@ -121,6 +123,9 @@ func workspaceCreate(ctx context.Context, a *API, in createArgs) (answer, error)
 		return answer{}, err
 	}
 	body := filled(map[string]string{"project_id": id, "name": in.Name, "base": in.Base, "branch": in.Branch, "executor": in.Executor})
+	if in.Agent != "" {
+		body["start"] = withArgs(filled(map[string]string{"prompt": in.Prompt}), in.Agent)
+	}
 	var w workspace
 	if err := a.do(ctx, http.MethodPost, path("teams", team, "workspaces"), nil, body, &w); err != nil {
 		return answer{}, err

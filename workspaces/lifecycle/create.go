@@ -54,7 +54,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 		State: workspaces.Creating, Steps: newSteps(), CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
 	w.Path = filepath.Join(s.repo.WorkspaceDir(w.ID), workspaces.PathSlug(name))
 
-	w, err = s.reserve(ctx, p, w)
+	w, err = s.reserve(ctx, p, w, n.Also)
 	if err != nil {
 		return workspaces.Workspace{}, err
 	}
@@ -73,7 +73,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 }
 
 // reserve determines the branch's name and stores the row, which reserves the name until the branch exists.
-func (s *Service) reserve(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (workspaces.Workspace, error) {
+func (s *Service) reserve(ctx context.Context, p workspaces.Project, w workspaces.Workspace, also func(context.Context, workspaces.Workspace) error) (workspaces.Workspace, error) {
 	unlock, err := s.locks.Names.LockContext(ctx, p.ID)
 	if err != nil {
 		return workspaces.Workspace{}, err
@@ -87,7 +87,18 @@ func (s *Service) reserve(ctx context.Context, p workspaces.Project, w workspace
 	if err != nil {
 		return workspaces.Workspace{}, err
 	}
-	if w, err = s.store.InsertWorkspace(ctx, w); err != nil {
+	if also == nil {
+		w, err = s.store.InsertWorkspace(ctx, w)
+	} else {
+		row := w
+		err = s.store.Tx(ctx, func(ctx context.Context) (err error) {
+			if w, err = s.store.InsertWorkspace(ctx, row); err != nil {
+				return err
+			}
+			return also(ctx, w)
+		})
+	}
+	if err != nil {
 		return w, err
 	}
 	if err := s.numbers.raise(map[string]int64{w.TeamID: w.Num}); err != nil {

@@ -79,7 +79,7 @@ func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn snaps
 		s.dropNew(context.WithoutCancel(ctx), named, p.GitDir)
 		return snapshot.Restored{}, git.GitFault(err, fault.Conflict, "snapshot_gone", "Finding the snapshot")
 	}
-	if w, err = s.reserve(ctx, p, w); err != nil {
+	if w, err = s.reserve(ctx, p, w, nil); err != nil {
 		s.dropNew(context.WithoutCancel(ctx), named, p.GitDir)
 		return snapshot.Restored{}, err
 	}

@@ -57,6 +57,8 @@ type Store interface {
 	Numbers
 	// InsertWorkspace takes the team's next number in the same transaction and returns the row with it.
 	InsertWorkspace(ctx context.Context, w workspaces.Workspace) (workspaces.Workspace, error)
+	// Tx runs fn in one transaction: every call made with fn's ctx is part of it. fn may run several times.
+	Tx(ctx context.Context, fn func(ctx context.Context) error) error
 	// UndeleteProject brings a deleted project back, for a workspace that is restored from the trash.
 	UndeleteProject(ctx context.Context, id string) error
 }

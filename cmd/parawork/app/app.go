@@ -63,6 +63,7 @@ func Build(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.work = newWork(a.base, a.allowance, a.people, a.worktrees, a.money, a.sandboxes)
+	a.work.starts = newStarts(a)
 	a.limits = newLimits(a.base, a.allowance, a.people, a.worktrees, a.sandboxes, a.work)
 	if a.toolbox, err = newToolbox(a, o.Version); err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/firststart"
 	"github.com/parawork/parawork/sessions/toolrelay"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/threadstore"
@@ -42,7 +43,7 @@ func newAgent(a *App, t *toolbox) *agent.Service {
 		Place: agentPlaces{a.sandboxes}.of,
 		Cost:  recordedCost{store.NewTokens(a.db)}.of,
 		Guide: newGuide(a, t.skills), Briefings: threads, Fork: a.sessions.StartAfter, Checkpoints: &a.later, Files: turnFiles{a}, Siblings: turnFiles{a},
-		Attach: attached{a.chosen()}.place,
+		Attach: attached{a.chosen()}.place, First: firstFiles{a.starts},
 	})
 }
 
@@ -117,6 +118,30 @@ type attached struct {
 	places interface {
 		Ensure(ctx context.Context, workspaceID string) (*executors.Place, error)
 	}
+}
+
+// placed places a file under its own name and returns its path.
+func (t attached) placed(ctx context.Context, workspaceID, name string, data []byte) (string, error) {
+	file := agent.AttachmentPath(name, data)
+	return file, t.place(ctx, workspaceID, file, data)
+}
+
+// firstFiles are the files of first prompts.
+type firstFiles struct{ starts *firststart.Service }
+
+// Files returns those of a session.
+func (f firstFiles) Files(ctx context.Context, sessionID string) ([]agent.Attachment, error) {
+	all, err := f.starts.FilesOf(ctx, sessionID)
+	out := make([]agent.Attachment, len(all))
+	for i, one := range all {
+		out[i] = agent.Attachment{Name: one.Name, Data: one.Data}
+	}
+	return out, err
+}
+
+// Taken forgets them.
+func (f firstFiles) Taken(ctx context.Context, sessionID string) error {
+	return f.starts.Taken(ctx, sessionID)
 }
 
 const attachTime = 2 * time.Minute

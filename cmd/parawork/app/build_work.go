@@ -5,17 +5,20 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/firststart"
 	"github.com/parawork/parawork/sessions/modelgateway"
 	"github.com/parawork/parawork/sessions/report"
 	"github.com/parawork/parawork/sessions/reviewqueue"
 	"github.com/parawork/parawork/sessions/runs"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/startstore"
 	"github.com/parawork/parawork/store/toolstore"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces/checks"
@@ -35,6 +38,7 @@ type work struct {
 	overlap  *overlap.Service
 	forge    *forge.Service
 	runs     *runs.Service
+	starts   *firststart.Service
 	disk     *disk.Service
 	report   *report.Service
 }
@@ -88,4 +92,10 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 	out.disk = disk.New(dc)
 	out.report = newReport(b, p, w, m, s, out)
 	return out
+}
+
+// newStarts makes what starts the first sessions of workspaces.
+func newStarts(a *App) *firststart.Service {
+	return firststart.New(firststart.Config{Store: startstore.New(a.db), Records: a.workspaces.Records, Workspaces: a.workspaces.Lifecycle, Sessions: a.sessions, Actor: a.directory.Actor, Admit: a.admits,
+		Place: attached{a.chosen()}.placed, Own: agent.Name, Bus: a.bus, Log: a.logOf("first sessions")})
 }

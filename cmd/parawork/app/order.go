@@ -23,6 +23,7 @@ func (a *App) components() []component {
 		{"agent", a.toolbox.agent.Run},         // calls tools, asks in sessions
 		{"subagents", a.subagents.Run},         // asks for workspaces and sessions
 		{"runs", a.runs.Run},                   // too
+		{"first sessions", a.starts.Run},       // too
 		{"reviews", a.reviews.Run},             // too
 		{"issues", a.issues.Run},               // asks forges
 		{"forge", a.forge.Run},                 // fetches what the forge merged

@@ -7749,6 +7749,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Start the first session of a workspace again, after it failed to start */
+        post: operations["startFirstSession"];
+        /** Do not start the first session of a workspace */
+        delete: operations["forgetFirstSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/storage": {
         parameters: {
             query?: never;
@@ -11526,6 +11546,30 @@ export interface components {
         NewSnapshot: {
             title?: string;
         };
+        /** @description The session that the server starts once the workspace is ready */
+        NewStart: {
+            /** @description The agent's account; default is your default account, else the team's */
+            account_id?: string;
+            /** @description As of a new session */
+            agent: string;
+            /** @description command: what to run; others: additional arguments */
+            argv?: string[];
+            /** @description Files that go with the prompt; 20 MiB in all. They are placed in the worktree, where git ignores them, and the prompt names them */
+            attachments?: components["schemas"]["ThreadAttachment"][];
+            /** @description Size of its terminal */
+            cols?: number;
+            /** @description With permissions all in a place that does not isolate: you confirm that nothing confines the agent */
+            confirm_no_boundary?: boolean;
+            /** @description The agent is started with --model and this */
+            model?: string;
+            /**
+             * @description As of a new session
+             * @enum {string}
+             */
+            permissions?: "ask" | "all";
+            prompt?: string;
+            rows?: number;
+        };
         NewSubagent: {
             /** @description The session's agent by default; command runs the task as a shell line */
             agent?: string;
@@ -11632,6 +11676,7 @@ export interface components {
             runner_folder?: string;
             /** @description With executor runner: the machine */
             runner_id?: string;
+            start?: components["schemas"]["NewStart"];
         };
         /** @description Kinds left out stay unchanged */
         NotificationRules: {
@@ -15416,6 +15461,7 @@ export interface components {
             runner_name?: string;
             sandbox: components["schemas"]["SandboxSummary"] | null;
             snapshot: components["schemas"]["Snapshot"] | null;
+            start?: components["schemas"]["WorkspaceStart"];
             /** @enum {string} */
             state: "creating" | "setting_up" | "ready" | "paused" | "failed" | "archived";
             state_reason: string;
@@ -15574,6 +15620,22 @@ export interface components {
             reason: string;
             session_id: string | null;
             title: string;
+        };
+        /** @description The first session of a workspace that was created with one, until it is there */
+        WorkspaceStart: {
+            agent: string;
+            agent_name: string;
+            /**
+             * Format: int64
+             * @description Since when it is in this state
+             */
+            at: number;
+            /** @description Error code of a failed one */
+            code: string;
+            /** @description Why it did not start */
+            reason: string;
+            /** @enum {string} */
+            state: "waiting" | "starting" | "failed";
         };
         WorkspaceStorage: {
             /** Format: int64 */
@@ -27841,6 +27903,50 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["WorkspaceIndex"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    startFirstSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The workspace */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Workspace"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    forgetFirstSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It will not be started */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };

@@ -25,7 +25,6 @@ import { ConnectionPill } from "./connection-pill";
 import DoubtBanner from "./doubt-banner";
 import { GlobalActions } from "./global-actions";
 import { Header } from "./header";
-import { PendingStarts } from "./pending-starts";
 import { Prover } from "./prover";
 import { SequenceEcho } from "./sequence-echo";
 
@@ -100,7 +99,6 @@ function TeamShell({ team, costs, operator }: { team: string; costs: boolean; op
       </div>
       <BottomBar />
       <GlobalActions />
-      <PendingStarts />
       <Suspense>
         {search.new && <ComposerDialog key={search.new} projectId={search.new === "1" ? "" : search.new} />}
         {search.add && <AddProjectDialog kind={search.add} />}

@@ -9,7 +9,7 @@ import { COMMAND, SHELL } from "@/agents/built-in";
 import { OWN, ownArgs } from "@/agents/own";
 import { useOwnChoice } from "@/agents/own-options";
 import type { PermissionChoice } from "@/agents/permissions";
-import { api, data, type Project } from "@/api/client";
+import { api, data, type Project, type Schemas } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { agentsQuery, branchNameQuery, keys, projectExecutorsQuery, workspacesQuery } from "@/api/queries";
 import { splitCommand } from "@/format/command";
@@ -17,8 +17,8 @@ import { useLatencies } from "@/sandboxes/regions";
 import type { Place as PlaceInfo } from "@/sandboxes/remote";
 import { chosenSize, sizeId } from "@/sandboxes/remote-words";
 import { firstPlace, placeBody, placeId } from "@/sandboxes/which";
-import { holdFiles } from "@/sessions/held-files";
-import { addPendingStart } from "@/sessions/pending-start";
+import { guessSize } from "@/sessions/start";
+import { isCoarse } from "@/state/look";
 import { isString, recall, remember } from "@/state/remember";
 import { useTeam } from "@/state/team";
 import { nameFrom } from "./derive";
@@ -75,7 +75,7 @@ export function useComposing(projects: Project[], first: Project) {
   const size = chosenSize(there, chosenSizeId ?? recall(`size.${project.id}.${place}`, isString));
   const argv = splitCommand(prompt);
   const own = useOwnChoice(choice.agent, project.id);
-  const attachments = useAttachments(!several && own.argv !== undefined);
+  const attachments = useAttachments(!several && talks);
   const isolated = there?.isolated ?? false;
   const permissions = chosen ?? { all: choice.info?.default_permissions === "all", confirmed: false };
 
@@ -84,9 +84,20 @@ export function useComposing(projects: Project[], first: Project) {
     draft.sent();
     await client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
   };
+  /** The session that the server starts once the workspace is ready. */
+  const startOf = ({ prompt, files }: Sent): Schemas["NewStart"] => ({
+    agent: choice.agent,
+    ...(talks && prompt.trim() ? { prompt } : {}),
+    ...(choice.agent === COMMAND ? { argv: splitCommand(prompt) } : own.argv ? { argv: own.argv } : {}),
+    ...(choice.account ? { account_id: choice.account } : {}),
+    ...(choice.info?.takes_permissions ? { permissions: permissions.all ? "all" : "ask" } : {}),
+    ...(choice.info?.takes_permissions && permissions.confirmed ? { confirm_no_boundary: true } : {}),
+    ...(files.length > 0 ? { attachments: files.map(({ name, data }) => ({ name, data })) } : {}),
+    ...(isCoarse() ? {} : guessSize()),
+  });
   const create = useMutation({
     // What is sent is fixed when it is: the list of workspaces may change what is suggested before the answer is there.
-    mutationFn: (_sent: Sent) =>
+    mutationFn: (sent: Sent) =>
       data(
         api.POST("/teams/{team}/workspaces", {
           params: { path: { team: team.slug } },
@@ -101,10 +112,11 @@ export function useComposing(projects: Project[], first: Project) {
             ...(size ? { resources: { cpus: size.cpus, memory_mb: size.memory_mb } } : {}),
             ...(there?.own_disk && there.fallback && fallback ? { fallback_ok: true } : {}),
             ...(secret ? { private: true } : {}),
+            ...(choice.agent ? { start: startOf(sent) } : {}),
           },
         }),
       ),
-    onSuccess: async (w, sent) => {
+    onSuccess: async (w) => {
       remember(`agent.${project.id}`, choice.agent);
       if (talks) remember("agent", choice.agent);
       own.keep();
@@ -112,23 +124,6 @@ export function useComposing(projects: Project[], first: Project) {
       if (place) remember(`place.${project.id}`, place);
       void client.invalidateQueries({ queryKey: keys.executors(team.slug) }); // another one is suggested now
       if (size) remember(`size.${project.id}.${place}`, sizeId(size));
-      if (choice.agent) {
-        const { files } = sent;
-        if (files.length > 0) await holdFiles(w.id, files);
-        addPendingStart({
-          workspaceId: w.id,
-          agent: choice.agent,
-          name: choice.info?.name ?? (choice.agent === SHELL ? t`the shell` : t`the command`),
-          prompt: talks ? sent.prompt : "",
-          ...(choice.agent === COMMAND ? { argv: splitCommand(sent.prompt) } : own.argv ? { argv: own.argv } : {}),
-          ...(choice.account ? { account: choice.account } : {}),
-          ...(choice.info?.takes_permissions
-            ? { permissions: permissions.all ? "all" : "ask", confirmed: permissions.confirmed }
-            : {}),
-          ...(files.length > 0 ? { files: files.length } : {}),
-          at: Date.now(),
-        });
-      }
       void done();
       await navigate({
         to: "/$team/w/$key",
@@ -178,6 +173,8 @@ export function useComposing(projects: Project[], first: Project) {
     if (choice.info?.needs_account) return t`${agentName} needs an account.`;
     if (!choice.ready) return t`${agentName} cannot start here. Choose another agent.`;
     if (choice.agent === COMMAND && argv.length === 0) return t`Write the command.`;
+    if (attachments.takes && attachments.list.length > 0 && prompt.trim() === "")
+      return t`Write what the agent should do with the files.`;
     if (unsure) return t`Nothing contains ${agentName} here: confirm its permissions.`;
     return "";
   })();

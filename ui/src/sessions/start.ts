@@ -33,7 +33,7 @@ export function startSession(
 }
 
 /** What the terminal of this window will hold, so that a program draws its first screen in the right size. */
-function guessSize(): { cols: number; rows: number } {
+export function guessSize(): { cols: number; rows: number } {
   const pane = document.querySelector("#main")?.getBoundingClientRect();
   const width = (pane?.width ?? innerWidth) - 30;
   const height = (pane?.height ?? innerHeight) - 150;

@@ -11,7 +11,7 @@ import { Empty, Skeleton } from "@/kit/states";
 import { useMedia } from "@/kit/use-media";
 import PlaceFirst from "@/sandboxes/place-first";
 import PlaceStrip from "@/sandboxes/strip";
-import FirstStart, { useFirstStart } from "./first-start";
+import FirstStart from "./first-start";
 import { isShell } from "./sessions";
 import { useAgentPane, useShownSession } from "./shown-session";
 import SubagentTree from "./subagent-tree";
@@ -115,8 +115,7 @@ interface NoneProps {
 }
 
 function NoSessions({ workspace: w, kind, may, shell, onStarted }: NoneProps) {
-  const first = useFirstStart(w.id);
-  if (first) return <FirstStart workspace={w} />;
+  if (w.start) return <FirstStart workspace={w} may={may} />;
   if (!may)
     return (
       <Empty title={t`No session yet`}>

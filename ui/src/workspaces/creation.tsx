@@ -10,7 +10,6 @@ import { clearProblem, noteProblem } from "@/sandboxes/problem";
 import Starting from "@/sandboxes/starting";
 import { StepRow } from "@/sandboxes/steps";
 import { useWatched } from "@/sandboxes/watch";
-import { pendingStarts } from "@/sessions/pending-start";
 import TerminalPane from "@/sessions/terminal-pane";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
@@ -39,7 +38,7 @@ export function Creation({ workspace: w }: { workspace: Workspace }) {
     ...after,
   });
   const { place, name, sandbox, starting, problem } = useWatched(w);
-  const start = pendingStarts().find((p) => p.workspaceId === w.id);
+  const start = w.start;
   const setup = w.steps.find((s) => s.session_id && (s.state === "running" || s.state === "failed"));
 
   return (
@@ -61,7 +60,7 @@ export function Creation({ workspace: w }: { workspace: Workspace }) {
             <StepRow
               step={{
                 name: "session",
-                title: t`Start ${start.name}`,
+                title: t`Start ${start.agent_name}`,
                 state: "pending",
                 detail: "",
                 started_at: null,
