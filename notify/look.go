@@ -77,6 +77,9 @@ func (s *Service) look(ctx context.Context) {
 			if err := s.cfg.Store.Prune(ctx, s.cfg.Now().Add(-keepFor).UnixMilli()); err != nil && ctx.Err() == nil {
 				s.cfg.Log.Warn("old deliveries not deleted", "error", err)
 			}
+			if err := s.cfg.Notices.PruneNotices(ctx, s.cfg.Now().Add(-noticesFor).UnixMilli(), MaxNotices); err != nil && ctx.Err() == nil {
+				s.cfg.Log.Warn("old notices not deleted", "error", err)
+			}
 			continue
 		case <-s.wake:
 		}
@@ -111,7 +114,13 @@ func (s *Service) lookAt(ctx context.Context, teamID string) error {
 	}
 	var hooks []Webhook
 	var targets []Target
-	read := false
+	var readers []Reader
+	read, told := false, false
+	defer func() {
+		if told {
+			s.told(ctx, teamID, nil)
+		}
+	}()
 	for _, it := range items {
 		// Old items are never sent, so they need not be recorded: in a large team almost all items are old.
 		if it.Since < s.now()-tooOld.Milliseconds() {
@@ -132,9 +141,17 @@ func (s *Service) lookAt(ctx context.Context, teamID string) error {
 				if targets, err = s.cfg.Store.Targets(ctx, teamID); err != nil {
 					return err
 				}
+				if readers, err = s.cfg.Notices.Readers(ctx, teamID); err != nil {
+					return err
+				}
 				read = true
 			}
-			reported, err = s.enqueue(ctx, it, hooks, targets, now)
+			muted, err := s.notice(ctx, it, readers, now)
+			if err != nil {
+				return err
+			}
+			told = true
+			reported, err = s.enqueue(ctx, it, unmuted(hooks, muted, Webhook.maker), unmuted(targets, muted, Target.user), now)
 			return err
 		})
 		if err != nil {
@@ -146,6 +163,17 @@ func (s *Service) lookAt(ctx context.Context, teamID string) error {
 	}
 	return nil
 }
+
+// unmuted leaves out what goes to people who muted the workspace: their browsers, and the webhooks they made.
+func unmuted[T any](all []T, muted map[string]bool, whose func(T) string) []T {
+	if len(muted) == 0 {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(t T) bool { return muted[whose(t)] })
+}
+
+func (w Webhook) maker() string { return w.CreatedBy }
+func (t Target) user() string   { return t.UserID }
 
 // enqueue puts one item's deliveries into the outbox.
 func (s *Service) enqueue(ctx context.Context, it Item, hooks []Webhook, targets []Target, now int64) (reported int, err error) {
@@ -214,7 +242,14 @@ func (s *Service) Announce(ctx context.Context, it Item, userIDs []string) error
 		}
 		hooks = slices.DeleteFunc(slices.Clone(hooks), func(w Webhook) bool { return !slices.Contains(userIDs, w.CreatedBy) })
 		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return !slices.Contains(userIDs, t.UserID) })
+		readers, err := s.cfg.Notices.Readers(ctx, it.TeamID)
+		if err != nil {
+			return err
+		}
 		it.Owners = userIDs
+		if _, err := s.notice(ctx, it, slices.DeleteFunc(readers, func(r Reader) bool { return !slices.Contains(userIDs, r.UserID) }), now); err != nil {
+			return err
+		}
 		reported, err = s.enqueue(ctx, it, hooks, targets, now)
 		return err
 	})
@@ -248,7 +283,7 @@ func (it Item) Sentence() string {
 		return who + " is stuck"
 	case Finished:
 		return who + " has finished"
-	case Budget, Review:
+	case Budget, Review, Checks, Comment, Machine:
 		return it.Reason
 	}
 	return "Parawork says hello"

@@ -134,6 +134,8 @@ type SettingStore interface {
 // Config is what a Service is made of.
 type Config struct {
 	Store     Store
+	Notices   NoticeStore
+	Events    events.Publisher // nil = no page learns that notices have changed
 	Inbox     Inbox
 	Bus       Bus
 	Secrets   Secrets
@@ -162,8 +164,8 @@ type Service struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.Store == nil || c.Inbox == nil || c.Bus == nil || c.Secrets == nil || c.Client == nil {
-		return errors.New("notify: Store, Inbox, Bus, Secrets and Client are needed")
+	if c.Store == nil || c.Notices == nil || c.Inbox == nil || c.Bus == nil || c.Secrets == nil || c.Client == nil {
+		return errors.New("notify: Store, Notices, Inbox, Bus, Secrets and Client are needed")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

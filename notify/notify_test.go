@@ -24,6 +24,7 @@ import (
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/noticestore"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/testing/testaccounts"
 )
@@ -90,7 +91,7 @@ func newHarness(t *testing.T, db *store.DB) *harness {
 
 func (h *harness) build() {
 	key := make([]byte, vault.KeyBytes)
-	h.Service = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: h, Bus: h.bus,
+	h.Service = notify.New(notify.Config{Store: store.NewNotify(h.db), Notices: noticestore.New(h.db), Events: h.bus, Inbox: h, Bus: h.bus,
 		Secrets:   testaccounts.New(testaccounts.Config{Store: store.NewAccounts(h.db), Key: key}),
 		Client:    egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: time.Minute}),
 		PublicURL: "https://pw.example.com", Version: "test", Now: h.clock, Settle: time.Millisecond, Patience: time.Millisecond})
@@ -469,5 +470,54 @@ func TestAnAnnouncementReachesWhoIsNamed(t *testing.T) {
 		if quiet.count() != 0 {
 			t.Error("a webhook of another kind received it")
 		}
+	})
+}
+
+// What happens is listed for whom it concerns, once, also when nothing disturbs them: a muted workspace is quiet until it may not be.
+func TestMutedWorkspacesAreQuiet(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, h *harness) {
+		r := newReceiver(t)
+		h.hook(r.URL, notify.WebhookChange{Kinds: &[]string{notify.Question, notify.Failed}})
+		mute := notify.Mute{UserID: h.user.ID, TeamID: h.team.ID, WorkspaceID: "ws_1", Mode: notify.MuteQuestion}
+		if err := h.SetMute(t.Context(), mute); err != nil {
+			t.Fatal(err)
+		}
+		h.run()
+		list := func(want, unread int) []notify.Notice {
+			t.Helper()
+			var all []notify.Notice
+			n := 0
+			eventually(t, "the notices are there", func() (ok bool) {
+				var err error
+				if all, n, err = h.NoticesOf(t.Context(), h.user.ID, 0); err != nil {
+					t.Fatal(err)
+				}
+				return len(all) == want
+			})
+			if n != unread {
+				t.Errorf("%d unread, want %d", n, unread)
+			}
+			return all
+		}
+		failed := notify.Item{ID: "att_1", Kind: notify.Failed, Owners: []string{h.user.ID}}
+		h.put(failed, notify.Item{ID: "att_2", Kind: notify.Failed, Owners: []string{"usr_other"}})
+		list(1, 0)
+		h.advance(time.Second)
+		h.put(failed, notify.Item{ID: "qst_1", Kind: notify.Question, QuestionTitle: "Really?", Owners: []string{h.user.ID}})
+		if all := list(2, 1); all[0].Text != "Claude Code asks: Really?" || all[0].TeamSlug == "" || all[0].WorkspaceKey != "PW-1" {
+			t.Errorf("%+v", all[0])
+		}
+		eventually(t, "the question was sent", func() bool { return r.count() > 0 })
+		if body, _ := r.got(0); !strings.Contains(body, "Really?") || r.count() != 1 {
+			t.Errorf("%d messages, the first %s", r.count(), body)
+		}
+		if mutes, err := h.MutesOf(t.Context(), h.user.ID); err != nil || len(mutes) != 0 {
+			t.Errorf("%+v %v: the question ended it", mutes, err)
+		}
+		if err := h.Read(t.Context(), h.user.ID, nil, true); err != nil {
+			t.Fatal(err)
+		}
+		list(2, 0)
 	})
 }

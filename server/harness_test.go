@@ -69,6 +69,7 @@ import (
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/avatarstore"
 	"github.com/parawork/parawork/store/jobstore"
+	"github.com/parawork/parawork/store/noticestore"
 	"github.com/parawork/parawork/store/oauthstore"
 	"github.com/parawork/parawork/store/placestore"
 	"github.com/parawork/parawork/store/startstore"
@@ -189,7 +190,7 @@ func (noGates) Update(string, executors.Network) {}
 func (noGates) Workspaces() []string             { return nil }
 
 func notifying(h *harness) *notify.Service {
-	return notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: silentInbox{}, Bus: h.bus, Secrets: h.accounts,
+	return notify.New(notify.Config{Store: store.NewNotify(h.db), Notices: noticestore.New(h.db), Events: h.bus, Inbox: silentInbox{}, Bus: h.bus, Secrets: h.accounts,
 		Client: egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})})
 }
 

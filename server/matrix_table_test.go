@@ -86,6 +86,8 @@ removeAgentAccount      self      admin
 testAgentAccount        self      admin
 getNotifications        self      admin
 setNotifications        self      admin
+listNotices             self      read
+readNotices             self      admin
 addPushSubscription     self      admin
 deletePushSubscription  self      admin
 testPushSubscription    self      admin
@@ -250,6 +252,8 @@ updateWorkspace         member    write
 deleteWorkspace         member    write
 cancelWorkspace         member    write
 retryWorkspace          member    write
+muteWorkspace           viewer    read
+unmuteWorkspace         viewer    read
 startFirstSession       member    attach
 forgetFirstSession      member    attach
 archiveWorkspace        member    write

@@ -175,6 +175,8 @@ var policy = map[string]rule{
 	"testAgentAccount":       rule{access: signedIn}.costs(rest.Reaching), // likewise
 	"getNotifications":       {access: signedIn},
 	"setNotifications":       {access: signedIn},
+	"listNotices":            {access: signedIn},
+	"readNotices":            {access: signedIn},
 	"addPushSubscription":    {access: signedIn},
 	"deletePushSubscription": {access: signedIn},
 	"testPushSubscription":   rule{access: signedIn}.costs(rest.Reaching),
@@ -366,6 +368,9 @@ var policy = map[string]rule{
 	"deleteWorkspace": of(accounts.EditWorkspace, byWorkspace),
 	"cancelWorkspace": of(accounts.EditWorkspace, byWorkspace),
 	"retryWorkspace":  of(accounts.EditWorkspace, byWorkspace),
+
+	"muteWorkspace":   of(accounts.ViewWorkspace, byWorkspace), // one's own wish
+	"unmuteWorkspace": of(accounts.ViewWorkspace, byWorkspace),
 
 	"startFirstSession":  of(accounts.TypeTerminal, byWorkspace).working(),
 	"forgetFirstSession": of(accounts.TypeTerminal, byWorkspace),

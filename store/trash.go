@@ -117,7 +117,7 @@ func (s *Trash) EndPurge(ctx context.Context, kind reclaim.TrashKind, id string)
 			`DELETE FROM edits WHERE workspace_id = ? AND {team}`, `DELETE FROM edit_cursors WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM checkpoints WHERE workspace_id = ? AND {team}`, `DELETE FROM snapshots WHERE workspace_id = ? AND {team}`, `DELETE FROM review_comments WHERE workspace_id = ? AND {team}`, `DELETE FROM reviews WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM viewed_files WHERE workspace_id = ? AND {team}`, `DELETE FROM pull_requests WHERE workspace_id = ? AND {team}`, `DELETE FROM check_runs WHERE workspace_id = ? AND {team}`,
-			`DELETE FROM first_starts WHERE workspace_id = ? AND {team}`, `DELETE FROM merge_queue WHERE workspace_id = ? AND {team}`, `DELETE FROM "overlaps" WHERE first_id = ? AND {team}`, `DELETE FROM "overlaps" WHERE second_id = ? AND {team}`,
+			`DELETE FROM first_starts WHERE workspace_id = ? AND {team}`, `DELETE FROM notices WHERE workspace_id = ? AND {team}`, `DELETE FROM mutes WHERE workspace_id = ? AND {team}`, `DELETE FROM merge_queue WHERE workspace_id = ? AND {team}`, `DELETE FROM "overlaps" WHERE first_id = ? AND {team}`, `DELETE FROM "overlaps" WHERE second_id = ? AND {team}`,
 			`DELETE FROM threads WHERE workspace_id = ? AND {team}`, `DELETE FROM tool_calls WHERE workspace_id = ? AND {team}`, `DELETE FROM language_servers WHERE workspace_id = ? AND {team}`,
 			// A subagent that is still live in a sibling workspace is that one's from now on: its row bounds what it may do.
 			`DELETE FROM subagents WHERE from_workspace_id = ? AND {team} AND (NOT live OR workspace_id = from_workspace_id

@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/noticestore"
 	"github.com/parawork/parawork/store/storetest"
 )
 
@@ -46,7 +47,7 @@ func TestTheInstancesBudgetIsReportedToItsOperators(t *testing.T) {
 	}
 	sealed := vault.New(vault.Config{Store: store.NewAccounts(db), Key: make([]byte, vault.KeyBytes)})
 	post := mail.New(mail.Config{Server: mail.Server{Host: "mail.example.com", From: "parawork@example.com"}, Store: store.NewMails(db), Sealer: sealed})
-	reported := notify.New(notify.Config{Store: store.NewNotify(db), Inbox: emptyInbox{}, Bus: events.New(), Secrets: sealed, Client: egress.New(egress.Config{})})
+	reported := notify.New(notify.Config{Store: store.NewNotify(db), Notices: noticestore.New(db), Inbox: emptyInbox{}, Bus: events.New(), Secrets: sealed, Client: egress.New(egress.Config{})})
 	people := directory.New(directory.Config{Store: store.NewAccounts(db), Hasher: password.NewHasher(rand.Reader), Limits: password.NewLimits(time.Now), Mailer: post})
 	budget := alerts.NewBudget(alerts.BudgetConfig{Paid: store.NewBilling(db), People: people, Notify: reported, Mail: post, PublicURL: "https://pw.example.com"})
 	address := "https://hooks.example.com/budget"

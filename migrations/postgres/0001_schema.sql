@@ -1082,6 +1082,35 @@ CREATE TABLE notified_items (
 );
 CREATE INDEX notified_items_by_age ON notified_items(notified_at);
 
+-- An entry of a user's notification centre.
+CREATE TABLE notices (
+    user_id        TEXT NOT NULL REFERENCES users(id) ON DELETE CASCADE,
+    id             TEXT NOT NULL,            -- of the item
+    team_id        TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    kind           TEXT NOT NULL,
+    workspace_id   TEXT NOT NULL DEFAULT '',
+    workspace_key  TEXT NOT NULL DEFAULT '',
+    workspace_name TEXT NOT NULL DEFAULT '', -- at that time
+    session_id     TEXT NOT NULL DEFAULT '',
+    text           TEXT NOT NULL,
+    at             BIGINT NOT NULL,
+    read_at        BIGINT NOT NULL DEFAULT 0, -- 0 = unread
+    PRIMARY KEY (user_id, id)
+);
+CREATE INDEX notices_by_age ON notices(user_id, at);
+CREATE INDEX notices_by_team ON notices(team_id);
+
+-- A workspace that a user does not want to be disturbed by.
+CREATE TABLE mutes (
+    user_id      TEXT NOT NULL REFERENCES users(id) ON DELETE CASCADE,
+    workspace_id TEXT NOT NULL,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    mode         TEXT NOT NULL,              -- until, question, always
+    until        BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (user_id, workspace_id)
+);
+CREATE INDEX mutes_by_workspace ON mutes(workspace_id);
+
 -- Which notifications a user wants.
 CREATE TABLE notification_rules (
     user_id    TEXT PRIMARY KEY REFERENCES users(id) ON DELETE CASCADE,

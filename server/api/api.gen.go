@@ -1997,6 +1997,27 @@ func (e MovedSessionState) Valid() bool {
 	}
 }
 
+// Defines values for MuteMode.
+const (
+	MuteModeAlways   MuteMode = "always"
+	MuteModeQuestion MuteMode = "question"
+	MuteModeUntil    MuteMode = "until"
+)
+
+// Valid indicates whether the value is a known member of the MuteMode enum.
+func (e MuteMode) Valid() bool {
+	switch e {
+	case MuteModeAlways:
+		return true
+	case MuteModeQuestion:
+		return true
+	case MuteModeUntil:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NetworkMode.
 const (
 	NetworkModeAllow NetworkMode = "allow"
@@ -2240,6 +2261,45 @@ func (e NotSyncedState) Valid() bool {
 	case NotSyncedStateRefused:
 		return true
 	case NotSyncedStateTooLarge:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NoticeKind.
+const (
+	NoticeKindBudget   NoticeKind = "budget"
+	NoticeKindChecks   NoticeKind = "checks"
+	NoticeKindComment  NoticeKind = "comment"
+	NoticeKindFailed   NoticeKind = "failed"
+	NoticeKindFinished NoticeKind = "finished"
+	NoticeKindMachine  NoticeKind = "machine"
+	NoticeKindQuestion NoticeKind = "question"
+	NoticeKindReview   NoticeKind = "review"
+	NoticeKindStuck    NoticeKind = "stuck"
+)
+
+// Valid indicates whether the value is a known member of the NoticeKind enum.
+func (e NoticeKind) Valid() bool {
+	switch e {
+	case NoticeKindBudget:
+		return true
+	case NoticeKindChecks:
+		return true
+	case NoticeKindComment:
+		return true
+	case NoticeKindFailed:
+		return true
+	case NoticeKindFinished:
+		return true
+	case NoticeKindMachine:
+		return true
+	case NoticeKindQuestion:
+		return true
+	case NoticeKindReview:
+		return true
+	case NoticeKindStuck:
 		return true
 	default:
 		return false
@@ -8724,6 +8784,17 @@ type MovedSessionHow string
 // MovedSessionState defines model for MovedSession.State.
 type MovedSessionState string
 
+// Mute defines model for Mute.
+type Mute struct {
+	// Mode until: until a time. question: until an agent asks. always: until you unmute it
+	Mode        MuteMode `json:"mode"`
+	Until       *int64   `json:"until"`
+	WorkspaceId string   `json:"workspace_id"`
+}
+
+// MuteMode until: until a time. question: until an agent asks. always: until you unmute it
+type MuteMode string
+
 // MyInvite defines model for MyInvite.
 type MyInvite struct {
 	CreatedAt int64  `json:"created_at"`
@@ -8990,6 +9061,15 @@ type NewModelPrice struct {
 	InputNano     int64  `json:"input_nano"`
 	Model         string `json:"model"`
 	OutputNano    int64  `json:"output_nano"`
+}
+
+// NewMute defines model for NewMute.
+type NewMute struct {
+	// Mode until: until a time. question: until an agent asks. always: until you unmute it
+	Mode MuteMode `json:"mode"`
+
+	// Until With mode until, ms UTC
+	Until *int64 `json:"until,omitempty"`
 }
 
 // NewPasskey defines model for NewPasskey.
@@ -9412,6 +9492,36 @@ type NotSynced struct {
 
 // NotSyncedState defines model for NotSynced.State.
 type NotSyncedState string
+
+// Notice defines model for Notice.
+type Notice struct {
+	At        int64      `json:"at"`
+	Id        string     `json:"id"`
+	Kind      NoticeKind `json:"kind"`
+	Read      bool       `json:"read"`
+	SessionId string     `json:"session_id"`
+
+	// Team The team's slug
+	Team string `json:"team"`
+	Text string `json:"text"`
+
+	// WorkspaceId Empty: it is about no workspace
+	WorkspaceId   string `json:"workspace_id"`
+	WorkspaceKey  string `json:"workspace_key"`
+	WorkspaceName string `json:"workspace_name"`
+}
+
+// NoticeKind defines model for Notice.Kind.
+type NoticeKind string
+
+// NoticeList defines model for NoticeList.
+type NoticeList struct {
+	Items []Notice `json:"items"`
+
+	// Mutes What you muted
+	Mutes  []Mute `json:"mutes"`
+	Unread int    `json:"unread"`
+}
 
 // NotificationRules Kinds left out stay unchanged
 type NotificationRules struct {
@@ -10727,6 +10837,15 @@ type QuotaUsed struct {
 
 	// Running Sandboxes in metered places now, including those starting
 	Running int64 `json:"running"`
+}
+
+// ReadNotices defines model for ReadNotices.
+type ReadNotices struct {
+	// Ids Default is all
+	Ids *[]string `json:"ids,omitempty"`
+
+	// Read false: mark them as unread, which takes ids
+	Read *bool `json:"read,omitempty"`
 }
 
 // RecoveryCodes defines model for RecoveryCodes.
@@ -14360,6 +14479,11 @@ type EndLoginSessionParams struct {
 	KeepTokens *bool `form:"keep_tokens,omitempty" json:"keep_tokens,omitempty"`
 }
 
+// ListNoticesParams defines parameters for ListNotices.
+type ListNoticesParams struct {
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
 // ListProjectArtifactsParams defines parameters for ListProjectArtifacts.
 type ListProjectArtifactsParams struct {
 	Name   *string `form:"name,omitempty" json:"name,omitempty"`
@@ -15427,6 +15551,9 @@ type ChangeMyEmailJSONRequestBody = EmailChange
 // EndOtherLoginSessionsJSONRequestBody defines body for EndOtherLoginSessions for application/json ContentType.
 type EndOtherLoginSessionsJSONRequestBody = KeepTokens
 
+// ReadNoticesJSONRequestBody defines body for ReadNotices for application/json ContentType.
+type ReadNoticesJSONRequestBody = ReadNotices
+
 // SetNotificationsJSONRequestBody defines body for SetNotifications for application/json ContentType.
 type SetNotificationsJSONRequestBody = NotificationRules
 
@@ -15738,6 +15865,9 @@ type EnqueueMergeJSONRequestBody = EnqueueMerge
 
 // MoveWorkspaceJSONRequestBody defines body for MoveWorkspace for application/json ContentType.
 type MoveWorkspaceJSONRequestBody = MoveRequest
+
+// MuteWorkspaceJSONRequestBody defines body for MuteWorkspace for application/json ContentType.
+type MuteWorkspaceJSONRequestBody = NewMute
 
 // AllowHostJSONRequestBody defines body for AllowHost for application/json ContentType.
 type AllowHostJSONRequestBody = AllowedHost
@@ -16164,6 +16294,12 @@ type ServerInterface interface {
 	// EndLoginSession End one of your login sessions; its sockets close at once
 	// (DELETE /me/login-sessions/{id})
 	EndLoginSession(ctx echo.Context, id Id, params EndLoginSessionParams) error
+	// ListNotices List what happened for you, newest first, in all your teams
+	// (GET /me/notices)
+	ListNotices(ctx echo.Context, params ListNoticesParams) error
+	// ReadNotices Mark notices as read or unread
+	// (POST /me/notices/read)
+	ReadNotices(ctx echo.Context) error
 	// GetNotifications Get your notification rules and subscribed browsers
 	// (GET /me/notifications)
 	GetNotifications(ctx echo.Context) error
@@ -17067,6 +17203,12 @@ type ServerInterface interface {
 	// ListMoves List the newest moves of the workspace, newest first
 	// (GET /workspaces/{id}/moves)
 	ListMoves(ctx echo.Context, id Id) error
+	// UnmuteWorkspace Unmute a workspace
+	// (DELETE /workspaces/{id}/mute)
+	UnmuteWorkspace(ctx echo.Context, id Id) error
+	// MuteWorkspace Mute a workspace for yourself
+	// (PUT /workspaces/{id}/mute)
+	MuteWorkspace(ctx echo.Context, id Id) error
 	// GetNetwork Get which hosts the workspace's agents can reach, and which were refused
 	// (GET /workspaces/{id}/network)
 	GetNetwork(ctx echo.Context, id Id) error
@@ -19112,6 +19254,33 @@ func (w *ServerInterfaceWrapper) EndLoginSession(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.EndLoginSession(ctx, id, params)
+	return err
+}
+
+// ListNotices converts echo context to params.
+func (w *ServerInterfaceWrapper) ListNotices(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListNoticesParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListNotices(ctx, params)
+	return err
+}
+
+// ReadNotices converts echo context to params.
+func (w *ServerInterfaceWrapper) ReadNotices(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ReadNotices(ctx)
 	return err
 }
 
@@ -25988,6 +26157,38 @@ func (w *ServerInterfaceWrapper) ListMoves(ctx echo.Context) error {
 	return err
 }
 
+// UnmuteWorkspace converts echo context to params.
+func (w *ServerInterfaceWrapper) UnmuteWorkspace(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UnmuteWorkspace(ctx, id)
+	return err
+}
+
+// MuteWorkspace converts echo context to params.
+func (w *ServerInterfaceWrapper) MuteWorkspace(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.MuteWorkspace(ctx, id)
+	return err
+}
+
 // GetNetwork converts echo context to params.
 func (w *ServerInterfaceWrapper) GetNetwork(ctx echo.Context) error {
 	var err error
@@ -27627,6 +27828,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PATCH(options.BaseURL+"/secrets/:id", wrapper.UpdateSecret, options.OperationMiddlewares["updateSecret"]...)
 	router.GET(options.BaseURL+"/me/notifications", wrapper.GetNotifications, options.OperationMiddlewares["getNotifications"]...)
 	router.PUT(options.BaseURL+"/me/notifications", wrapper.SetNotifications, options.OperationMiddlewares["setNotifications"]...)
+	router.GET(options.BaseURL+"/me/notices", wrapper.ListNotices, options.OperationMiddlewares["listNotices"]...)
+	router.POST(options.BaseURL+"/me/notices/read", wrapper.ReadNotices, options.OperationMiddlewares["readNotices"]...)
+	router.DELETE(options.BaseURL+"/workspaces/:id/mute", wrapper.UnmuteWorkspace, options.OperationMiddlewares["unmuteWorkspace"]...)
+	router.PUT(options.BaseURL+"/workspaces/:id/mute", wrapper.MuteWorkspace, options.OperationMiddlewares["muteWorkspace"]...)
 	router.POST(options.BaseURL+"/me/push-subscriptions", wrapper.AddPushSubscription, options.OperationMiddlewares["addPushSubscription"]...)
 	router.DELETE(options.BaseURL+"/me/push-subscriptions/:id", wrapper.DeletePushSubscription, options.OperationMiddlewares["deletePushSubscription"]...)
 	router.POST(options.BaseURL+"/me/push-subscriptions/:id/test", wrapper.TestPushSubscription, options.OperationMiddlewares["testPushSubscription"]...)
@@ -32723,6 +32928,78 @@ type EndLoginSessiondefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response EndLoginSessiondefaultApplicationProblemPlusJSONResponse) VisitEndLoginSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoticesRequestObject struct {
+	Params ListNoticesParams
+}
+
+type ListNoticesResponseObject interface {
+	VisitListNoticesResponse(w http.ResponseWriter) error
+}
+
+type ListNotices200JSONResponse NoticeList
+
+func (response ListNotices200JSONResponse) VisitListNoticesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoticesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListNoticesdefaultApplicationProblemPlusJSONResponse) VisitListNoticesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadNoticesRequestObject struct {
+	Body *ReadNoticesJSONRequestBody
+}
+
+type ReadNoticesResponseObject interface {
+	VisitReadNoticesResponse(w http.ResponseWriter) error
+}
+
+type ReadNotices204Response struct {
+}
+
+func (response ReadNotices204Response) VisitReadNoticesResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type ReadNoticesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReadNoticesdefaultApplicationProblemPlusJSONResponse) VisitReadNoticesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -44946,6 +45223,73 @@ func (response ListMovesdefaultApplicationProblemPlusJSONResponse) VisitListMove
 	return err
 }
 
+type UnmuteWorkspaceRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type UnmuteWorkspaceResponseObject interface {
+	VisitUnmuteWorkspaceResponse(w http.ResponseWriter) error
+}
+
+type UnmuteWorkspace204Response struct {
+}
+
+func (response UnmuteWorkspace204Response) VisitUnmuteWorkspaceResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type UnmuteWorkspacedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UnmuteWorkspacedefaultApplicationProblemPlusJSONResponse) VisitUnmuteWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type MuteWorkspaceRequestObject struct {
+	Id   Id `json:"id"`
+	Body *MuteWorkspaceJSONRequestBody
+}
+
+type MuteWorkspaceResponseObject interface {
+	VisitMuteWorkspaceResponse(w http.ResponseWriter) error
+}
+
+type MuteWorkspace204Response struct {
+}
+
+func (response MuteWorkspace204Response) VisitMuteWorkspaceResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type MuteWorkspacedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response MuteWorkspacedefaultApplicationProblemPlusJSONResponse) VisitMuteWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetNetworkRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -47881,6 +48225,12 @@ type StrictServerInterface interface {
 	// EndLoginSession End one of your login sessions; its sockets close at once
 	// (DELETE /me/login-sessions/{id})
 	EndLoginSession(ctx context.Context, request EndLoginSessionRequestObject) (EndLoginSessionResponseObject, error)
+	// ListNotices List what happened for you, newest first, in all your teams
+	// (GET /me/notices)
+	ListNotices(ctx context.Context, request ListNoticesRequestObject) (ListNoticesResponseObject, error)
+	// ReadNotices Mark notices as read or unread
+	// (POST /me/notices/read)
+	ReadNotices(ctx context.Context, request ReadNoticesRequestObject) (ReadNoticesResponseObject, error)
 	// GetNotifications Get your notification rules and subscribed browsers
 	// (GET /me/notifications)
 	GetNotifications(ctx context.Context, request GetNotificationsRequestObject) (GetNotificationsResponseObject, error)
@@ -48784,6 +49134,12 @@ type StrictServerInterface interface {
 	// ListMoves List the newest moves of the workspace, newest first
 	// (GET /workspaces/{id}/moves)
 	ListMoves(ctx context.Context, request ListMovesRequestObject) (ListMovesResponseObject, error)
+	// UnmuteWorkspace Unmute a workspace
+	// (DELETE /workspaces/{id}/mute)
+	UnmuteWorkspace(ctx context.Context, request UnmuteWorkspaceRequestObject) (UnmuteWorkspaceResponseObject, error)
+	// MuteWorkspace Mute a workspace for yourself
+	// (PUT /workspaces/{id}/mute)
+	MuteWorkspace(ctx context.Context, request MuteWorkspaceRequestObject) (MuteWorkspaceResponseObject, error)
 	// GetNetwork Get which hosts the workspace's agents can reach, and which were refused
 	// (GET /workspaces/{id}/network)
 	GetNetwork(ctx context.Context, request GetNetworkRequestObject) (GetNetworkResponseObject, error)
@@ -52685,6 +53041,77 @@ func (sh *strictHandler) EndLoginSession(ctx echo.Context, id Id, params EndLogi
 		return err
 	} else if validResponse, ok := response.(EndLoginSessionResponseObject); ok {
 		return validResponse.VisitEndLoginSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListNotices operation middleware
+func (sh *strictHandler) ListNotices(ctx echo.Context, params ListNoticesParams) error {
+	var request ListNoticesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListNotices(ctx.Request().Context(), request.(ListNoticesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListNotices")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListNoticesResponseObject); ok {
+		return validResponse.VisitListNoticesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ReadNotices operation middleware
+func (sh *strictHandler) ReadNotices(ctx echo.Context) error {
+	var request ReadNoticesRequestObject
+
+	var body ReadNoticesJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadNotices(ctx.Request().Context(), request.(ReadNoticesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadNotices")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ReadNoticesResponseObject); ok {
+		return validResponse.VisitReadNoticesResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -62675,6 +63102,79 @@ func (sh *strictHandler) ListMoves(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(ListMovesResponseObject); ok {
 		return validResponse.VisitListMovesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UnmuteWorkspace operation middleware
+func (sh *strictHandler) UnmuteWorkspace(ctx echo.Context, id Id) error {
+	var request UnmuteWorkspaceRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UnmuteWorkspace(ctx.Request().Context(), request.(UnmuteWorkspaceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UnmuteWorkspace")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UnmuteWorkspaceResponseObject); ok {
+		return validResponse.VisitUnmuteWorkspaceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// MuteWorkspace operation middleware
+func (sh *strictHandler) MuteWorkspace(ctx echo.Context, id Id) error {
+	var request MuteWorkspaceRequestObject
+
+	request.Id = id
+
+	var body MuteWorkspaceJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.MuteWorkspace(ctx.Request().Context(), request.(MuteWorkspaceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "MuteWorkspace")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(MuteWorkspaceResponseObject); ok {
+		return validResponse.VisitMuteWorkspaceResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -74,7 +74,7 @@ const limits = "a sandbox over a limit is suspended, as in the flow of setTeamBu
 var harmless = map[string]string{
 	"readBatch": "it reads", "createTeam": "there is nothing yet", "updateTeam": "a name", "createInstanceTeam": "there is nothing yet",
 	"writeTasksFile": "one file, as writeFile", "createFolder": "there is nothing yet", "createProject": "there is nothing yet", "updateProject": "settings", "buildImage": "an image",
-	"createWorkspace": "there is nothing yet", "cancelWorkspace": "nobody works in what is being made", "retryWorkspace": "it has no files yet", "startFirstSession": "an agent begins", "forgetFirstSession": "none began",
+	"createWorkspace": "there is nothing yet", "cancelWorkspace": "nobody works in what is being made", "retryWorkspace": "it has no files yet", "muteWorkspace": "a wish", "unmuteWorkspace": "a wish", "startFirstSession": "an agent begins", "forgetFirstSession": "none began",
 	"restoreWorkspace": "it has no files by then", "restoreTrashed": "it has no files by then", "cancelMove": "it goes back to where the move began, which kept",
 	"setOwnSecrets": "an agreement: terminals of others close, what runs goes on", "setViewed": "a mark", "syncWorkspace": "a look", "settleSyncConflict": "both files stay", "createSnapshot": "it is one", "updateSnapshot": "a title, a pin",
 	"deleteSnapshot": "what a person lets go of", "attachReport": "a report", "pushWorkspace": "the branch goes out", "cancelGitWork": "what it began goes back",

@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/noticestore"
 	"github.com/parawork/parawork/store/oauthstore"
 )
 
@@ -47,7 +48,7 @@ func newPeople(b *base, seats *quota.Service) *people {
 	p.machines = machines.New(machines.Config{Store: store.NewMachines(b.db), Accounts: p.directory, Sealer: b.vault, Events: b.events, Enabled: connect,
 		Programs: recipe.Programs(agents.Packages()), Log: b.logOf("machines")})
 	p.downloads = machines.NewDownloads(fromconfig.DownloadDirs(downloads)...)
-	p.notify = notify.New(notify.Config{Store: store.NewNotify(b.db), Inbox: &b.later, Bus: b.bus, Secrets: b.vault, Client: entered, PublicURL: b.cfg.Server.PublicURL,
+	p.notify = notify.New(notify.Config{Store: store.NewNotify(b.db), Notices: noticestore.New(b.db), Events: b.events, Inbox: &b.later, Bus: b.bus, Secrets: b.vault, Client: entered, PublicURL: b.cfg.Server.PublicURL,
 		Version: b.version, Log: b.logOf("notify")})
 	return p
 }

@@ -190,6 +190,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       return [keys.prompts(workspace, e.id), keys.activity(workspace)];
     case "inbox":
       return [keys.inbox(team)];
+    case "notices":
+      return [["notices"]];
     case "changes":
       return [
         ...lists,

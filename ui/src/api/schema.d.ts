@@ -1921,6 +1921,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/me/notices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what happened for you, newest first, in all your teams
+         * @description The server keeps the newest 500, for 90 days.
+         */
+        get: operations["listNotices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/notices/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Mark notices as read or unread */
+        post: operations["readNotices"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me/notifications": {
         parameters: {
             query?: never;
@@ -7023,6 +7060,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/mute": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        /** Mute a workspace for yourself */
+        put: operations["muteWorkspace"];
+        post?: never;
+        /** Unmute a workspace */
+        delete: operations["unmuteWorkspace"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/network": {
         parameters: {
             query?: never;
@@ -11173,6 +11230,17 @@ export interface components {
             /** @description The place, as in executor of a new workspace */
             to: string;
         };
+        Mute: {
+            mode: components["schemas"]["MuteMode"];
+            /** Format: int64 */
+            until: number | null;
+            workspace_id: string;
+        };
+        /**
+         * @description until: until a time. question: until an agent asks. always: until you unmute it
+         * @enum {string}
+         */
+        MuteMode: "until" | "question" | "always";
         MyInvite: {
             /** Format: int64 */
             created_at: number;
@@ -11374,6 +11442,14 @@ export interface components {
             model: string;
             /** Format: int64 */
             output_nano: number;
+        };
+        NewMute: {
+            mode: components["schemas"]["MuteMode"];
+            /**
+             * Format: int64
+             * @description With mode until, ms UTC
+             */
+            until?: number;
         };
         NewPasskey: {
             /** @description The browser's new credential as JSON */
@@ -11677,6 +11753,28 @@ export interface components {
             /** @description With executor runner: the machine */
             runner_id?: string;
             start?: components["schemas"]["NewStart"];
+        };
+        Notice: {
+            /** Format: int64 */
+            at: number;
+            id: string;
+            /** @enum {string} */
+            kind: "question" | "failed" | "stuck" | "finished" | "review" | "budget" | "checks" | "comment" | "machine";
+            read: boolean;
+            session_id: string;
+            /** @description The team's slug */
+            team: string;
+            text: string;
+            /** @description Empty: it is about no workspace */
+            workspace_id: string;
+            workspace_key: string;
+            workspace_name: string;
+        };
+        NoticeList: {
+            items: components["schemas"]["Notice"][];
+            /** @description What you muted */
+            mutes: components["schemas"]["Mute"][];
+            unread: number;
         };
         /** @description Kinds left out stay unchanged */
         NotificationRules: {
@@ -12788,6 +12886,15 @@ export interface components {
              * @description Sandboxes in metered places now, including those starting
              */
             running: number;
+        };
+        ReadNotices: {
+            /** @description Default is all */
+            ids?: string[];
+            /**
+             * @description false: mark them as unread, which takes ids
+             * @default true
+             */
+            read: boolean;
         };
         RecoveryCodes: {
             recovery_codes: string[];
@@ -18666,6 +18773,52 @@ export interface operations {
         };
         responses: {
             /** @description Ended */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listNotices: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Your notices and muted workspaces */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoticeList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    readNotices: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReadNotices"];
+            };
+        };
+        responses: {
+            /** @description Marked */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -26828,6 +26981,52 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["MoveList"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    muteWorkspace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewMute"];
+            };
+        };
+        responses: {
+            /** @description Muted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    unmuteWorkspace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Unmuted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };

@@ -20,6 +20,8 @@ import { useMe, useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 import Spent from "./spent";
 
+const Bell = lazy(() => import("@/inbox/notices/bell"));
+
 interface NavProps {
   to: "/$team/inbox" | "/$team/w" | "/$team/tasks" | "/$team/p" | "/$team/machines" | "/$team/usage";
   icon: IconName;
@@ -109,6 +111,9 @@ export function Header() {
           <Icon name="search" />
           <Kbd keys="mod+k" />
         </button>
+        <Suspense fallback={<span className="w-7 pointer-coarse:w-11" />}>
+          <Bell />
+        </Suspense>
         <AccountMenu />
       </div>
     </header>

@@ -31,6 +31,7 @@ import { PrivacyItem } from "./privacy";
 import { PrivateMark } from "./private-mark";
 import type { Side, WorkspaceDialog } from "./search";
 
+const MuteItems = lazy(() => import("@/inbox/notices/mute-items"));
 const Deliver = lazy(() => import("./deliver"));
 const ShareDialog = lazy(() => import("@/sessions/share-dialog"));
 
@@ -205,6 +206,9 @@ export function WorkspaceHead({ workspace: w, sessions, side }: Props) {
           )}
           <PrivacyItem workspace={w} />
           <OwnSecretsItem workspace={w} />
+          <Suspense>
+            <MuteItems workspace={w} />
+          </Suspense>
           <MenuItem onSelect={copyLink} keys="y l">
             <Trans>Copy link</Trans>
           </MenuItem>

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useCallback, useEffect, useRef } from "react";
 import { inboxQuery } from "@/inbox/inbox";
+import { noticesQuery, silences } from "@/inbox/notices/api";
 import { useMe, useTeam } from "@/state/team";
 import { dismiss, toast } from "@/state/toasts";
 import { useWorkspaceByKey } from "@/state/use-workspace";
@@ -22,6 +23,9 @@ export default function Notifier() {
   const speaks = useRef(false);
   const toasted = useRef(new Map<string, number>());
   const list = useQuery(inboxQuery(team.slug)).data;
+  const mutes = useQuery(noticesQuery()).data?.mutes;
+  const muted = useRef(mutes);
+  muted.current = mutes;
 
   useEffect(() => loadRules(me.user.id), [me.user.id]);
   useEffect(followRules, []);
@@ -36,7 +40,9 @@ export default function Notifier() {
   useEffect(() => {
     if (!list) return;
     const now = Date.now();
-    const fresh = news.current.take(list, now);
+    const fresh = news.current
+      .take(list, now)
+      .filter((i) => !muted.current?.some((m) => m.workspace_id === i.workspace_id && silences(m, i.kind, now)));
     const waits = (tag: string) => list.some((i) => tag === "inbox" || i.workspace_id === tag);
     closeSystem(waits);
     for (const [tag, id] of toasted.current) {
