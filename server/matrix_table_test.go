@@ -86,7 +86,7 @@ removeAgentAccount      self      admin
 testAgentAccount        self      admin
 getNotifications        self      admin
 setNotifications        self      admin
-listNotices             self      read
+listNotices             self      admin
 readNotices             self      admin
 addPushSubscription     self      admin
 deletePushSubscription  self      admin

@@ -87,8 +87,7 @@ func (s *Workspaces) Project(ctx context.Context, id string) (workspaces.Project
 
 // Projects returns a page of the team's projects, the newest first.
 func (s *Workspaces) Projects(ctx context.Context, teamID string, pg page.Page) ([]workspaces.Project, string, error) {
-	query := `SELECT ` + projectColumns + ` FROM projects WHERE team_id = {team?} AND deleted_at = 0 AND source_kind <> 'sandboxes'`
-	query, args, err := Keyset(query, "created_at", []any{teamID}, pg)
+	query, args, err := Keyset(`SELECT `+projectColumns+` FROM projects WHERE team_id = {team?} AND deleted_at = 0 AND source_kind <> 'sandboxes'`, "created_at", []any{teamID}, pg)
 	if err != nil {
 		return nil, "", err
 	}
@@ -226,16 +225,14 @@ func (s *Workspaces) InsertWorkspace(ctx context.Context, w workspaces.Workspace
 		return w, err
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		err := s.db.QueryRow(ctx, `UPDATE teams SET next_workspace_num = next_workspace_num + 1 WHERE id = {team?}
-			RETURNING next_workspace_num - 1`, w.TeamID).Scan(&w.Num)
-		if err != nil {
+		if err := s.db.QueryRow(ctx, `UPDATE teams SET next_workspace_num = next_workspace_num + 1 WHERE id = {team?} RETURNING next_workspace_num - 1`, w.TeamID).Scan(&w.Num); err != nil {
 			return err
 		}
 		// A project that is being deleted takes no workspace: the row's lock is taken first.
 		if err := s.touch(ctx, `UPDATE projects SET state = state WHERE id = ? AND team_id = {team?} AND deleted_at = 0`, w.ProjectID, w.TeamID); err != nil {
 			return err
 		}
-		_, err = s.db.Exec(ctx, `INSERT INTO workspaces (`+workspaceColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		_, err := s.db.Exec(ctx, `INSERT INTO workspaces (`+workspaceColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 			w.ID, w.TeamID, w.ProjectID, w.Num, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor, string(w.State), w.StateReason,
 			w.Path, j.steps, w.MergedAt, w.MergedCommit, j.snapshot, w.CreatedBy, w.CreatedAt, w.UpdatedAt, w.ArchivedAt, w.DeletedAt,
 			j.limits, j.hosts, w.FallbackOK, w.Folder, w.Private, w.DeletedBy)
