@@ -13,6 +13,7 @@ import { Icon, type IconName } from "@/kit/icon";
 import { Kbd } from "@/kit/kbd";
 import { Logo } from "@/kit/mark";
 import { Menu, MenuChoice, MenuItem, MenuLabel, MenuLine } from "@/kit/menu";
+import { lazy } from "@/kit/part";
 import { myInvitesQuery } from "@/people/api";
 import { look, setLook, type Theme } from "@/state/look";
 import { useStore } from "@/state/store";

@@ -11,7 +11,6 @@ import { Empty, Skeleton } from "@/kit/states";
 import { useMedia } from "@/kit/use-media";
 import PlaceFirst from "@/sandboxes/place-first";
 import PlaceStrip from "@/sandboxes/strip";
-import FirstStart from "./first-start";
 import { isShell } from "./sessions";
 import { useAgentPane, useShownSession } from "./shown-session";
 import SubagentTree from "./subagent-tree";
@@ -19,6 +18,7 @@ import TerminalPane from "./terminal-pane";
 import type { useStartShell } from "./use-start-shell";
 
 const SessionForm = lazy(() => import("./session-form").then((m) => ({ default: m.SessionForm })));
+const FirstStart = lazy(() => import("./first-start"));
 const AnswerMode = lazy(() => import("./answer-mode"));
 
 /** The terminal of the session in front, or what starts one. */

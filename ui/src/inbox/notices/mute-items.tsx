@@ -12,7 +12,8 @@ export default function MuteItems({ workspace: w }: { workspace: Workspace }) {
   const muted = useQuery(noticesQuery()).data?.mutes.find((m) => m.workspace_id === w.id);
   const set = useMutation({
     mutationFn: (mute: Schemas["NewMute"] | undefined) => setMute(w.id, mute),
-    onSuccess: (_, mute) => toast({ kind: "good", title: mute ? t`${w.key} is muted` : t`${w.key} is no longer muted` }),
+    onSuccess: (_, mute) =>
+      toast({ kind: "good", title: mute ? t`${w.key} is muted` : t`${w.key} is no longer muted` }),
     onError: (error) => toastError(t`The workspace was not muted`, error),
     onSettled: () => client.invalidateQueries({ queryKey: ["notices"] }),
   });

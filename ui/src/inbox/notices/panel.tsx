@@ -67,7 +67,11 @@ export default function NoticesPanel({ onClose }: { onClose: () => void }) {
       <div className="min-h-0 flex-1 overflow-y-auto">
         {list.isPending && <Skeleton label={t`Loading notifications`} />}
         {list.error && (
-          <Failure what={t`The notifications could not be loaded`} error={list.error} retry={() => void list.refetch()} />
+          <Failure
+            what={t`The notifications could not be loaded`}
+            error={list.error}
+            retry={() => void list.refetch()}
+          />
         )}
         {list.data && items.length === 0 && (
           <Empty title={t`Nothing yet`}>
@@ -115,12 +119,7 @@ function Row({ notice: n, now, onOpen, onMark }: RowProps) {
     <>
       <span className={cx("block break-words", n.read ? "text-fg2" : "font-medium text-fg")}>{visible(n.text)}</span>
       <span className="block text-meta text-fg3">
-        {[
-          word(n.kind),
-          n.workspace_key && `${n.workspace_key} ${visible(n.workspace_name)}`,
-          elsewhere,
-          ago(n.at, now),
-        ]
+        {[word(n.kind), n.workspace_key && `${n.workspace_key} ${visible(n.workspace_name)}`, elsewhere, ago(n.at, now)]
           .filter(Boolean)
           .join(" · ")}
       </span>
