@@ -1,6 +1,7 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { Backoff } from "@/net/backoff";
 import { comeback } from "@/net/recovery";
+import { onWake } from "@/net/wake";
 import { socketUrl } from "./client";
 import { keys } from "./queries";
 
@@ -45,12 +46,12 @@ export class EventsLink {
   private downSince = 0;
   private stopped = false;
   private unwait = (): void => {};
+  private sleep = (): void => {};
 
   constructor(private readonly options: Options) {}
 
   start(): void {
-    addEventListener("online", this.now);
-    document.addEventListener("visibilitychange", this.onVisible);
+    this.sleep = onWake(this.now);
     this.connect();
   }
 
@@ -58,8 +59,7 @@ export class EventsLink {
     this.stopped = true;
     clearTimeout(this.timer);
     this.unwait();
-    removeEventListener("online", this.now);
-    document.removeEventListener("visibilitychange", this.onVisible);
+    this.sleep();
     this.socket?.close();
   }
 
@@ -69,10 +69,6 @@ export class EventsLink {
     clearTimeout(this.timer);
     this.timer = undefined;
     this.connect();
-  };
-
-  private readonly onVisible = (): void => {
-    if (document.visibilityState === "visible") this.now();
   };
 
   private connect(): void {

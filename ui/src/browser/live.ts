@@ -1,4 +1,6 @@
 import { Backoff } from "@/net/backoff";
+import { comeback } from "@/net/recovery";
+import { onWake } from "@/net/wake";
 
 export type Phase = "connecting" | "live" | "waiting" | "denied";
 
@@ -23,6 +25,8 @@ export class LiveSocket {
   private readonly backoff = new Backoff(500, 10_000);
   private closed = false;
   private refused = false;
+  private unwait = (): void => {};
+  private sleep: (() => void) | undefined;
 
   constructor(
     private readonly url: string,
@@ -30,6 +34,7 @@ export class LiveSocket {
   ) {}
 
   start(): void {
+    this.sleep ??= onWake(this.again);
     if (!this.refused) this.events.phase("connecting");
     const s = new WebSocket(this.url);
     this.socket = s;
@@ -48,8 +53,23 @@ export class LiveSocket {
       this.events.phase(this.refused ? "denied" : "waiting");
       if (e.code === NOT_ALLOWED) this.refused = true;
       this.events.ended?.();
-      this.retry = setTimeout(() => this.start(), this.backoff.next());
+      this.retry = setTimeout(this.again, this.backoff.next());
+      this.unwait();
+      this.unwait = comeback.wait(this.again);
     };
+  }
+
+  /** Tries at once instead of waiting for the timer. */
+  private readonly again = (): void => {
+    if (this.closed || this.retry === undefined) return;
+    this.forget();
+    this.start();
+  };
+
+  private forget(): void {
+    clearTimeout(this.retry);
+    this.retry = undefined;
+    this.unwait();
   }
 
   /** Whether a connection is the one that counts. */
@@ -62,7 +82,8 @@ export class LiveSocket {
 
   close(): void {
     this.closed = true;
-    clearTimeout(this.retry);
+    this.forget();
+    this.sleep?.();
     this.socket?.close();
   }
 

@@ -103,14 +103,25 @@ test("many pages spread: a hundred ask at most a few times a second each, and co
   expect(busiest).toBeLessThan(40);
 });
 
-test("a page that nobody looks at, and a server that stays away, are asked seldom", async () => {
+test("a server that was away for minutes is noticed within 2 s in front of somebody, and a page that nobody looks at asks seldom", async () => {
   const hidden = server(1e9);
   new Comeback({ ask: hidden.ask, random: () => 0.5, hidden: () => true }).wait(() => {});
   const long = server(1e9);
   new Comeback({ ask: long.ask, random: () => 0.5, hidden: () => false }).wait(() => {});
   await vi.advanceTimersByTimeAsync(60_000);
-  expect(hidden.asked).toBeLessThanOrEqual(12);
+  expect(hidden.asked).toBeLessThanOrEqual(6);
   const before = long.asked;
   await vi.advanceTimersByTimeAsync(60_000);
-  expect(long.asked - before).toBeLessThanOrEqual(13);
+  expect(long.asked - before).toBeLessThanOrEqual(47);
+  for (const luck of [0, 0.999]) {
+    const minutes = server(300_000);
+    const begun = Date.now();
+    let back = 0;
+    new Comeback({ ask: minutes.ask, random: () => luck, hidden: () => false }).wait(() => {
+      back = Date.now() - begun;
+    });
+    await vi.advanceTimersByTimeAsync(310_000);
+    expect(back).toBeGreaterThanOrEqual(300_000);
+    expect(back).toBeLessThanOrEqual(302_000);
+  }
 });

@@ -8,8 +8,8 @@ interface Options {
 const AFTER = 300; // ms from a cut to the first question
 const SOON = 500; // ms between questions at first
 const SOON_FOR = 60_000;
-const LATER = 5_000;
-const HIDDEN = 5_000; // of a page that nobody looks at
+const LATER = 1_300; // with its jitter at most 2 s: somebody waits in front of the page
+const HIDDEN = 10_000; // of a page that nobody looks at
 
 /**
  * Notices that the server is back after a restart. While connections are lost, it sends one small probe after another for all of them; when

@@ -1,5 +1,6 @@
 import { Backoff } from "@/net/backoff";
 import { type Comeback, comeback } from "@/net/recovery";
+import { onWake } from "@/net/wake";
 import { ack, Close, decode, input, ping, sizeWish, takeSize } from "./codec";
 import { Offsets } from "./offsets";
 
@@ -44,6 +45,7 @@ export interface LinkConfig {
 
 const PING_AFTER = 15_000; // of silence
 const PONG_WITHIN = 10_000;
+const PONG_SOON = 5_000; // for somebody who has come back to the page
 const QUIET_ACK = 1_000;
 const BACK_QUIET = 300;
 
@@ -63,6 +65,7 @@ export class TerminalLink {
   private fresh = false;
   private closed = false;
   private unwait = (): void => {};
+  private sleep = (): void => {};
   private caughtUp = -1; // bytes since a reconnect, -1 when nothing is being caught up
   private backTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -71,16 +74,14 @@ export class TerminalLink {
   }
 
   start(): void {
-    addEventListener("online", this.now);
-    document.addEventListener("visibilitychange", this.visible);
+    this.sleep = onWake(this.wake);
     this.connect();
   }
 
   close(): void {
     this.closed = true;
     this.clearTimers();
-    removeEventListener("online", this.now);
-    document.removeEventListener("visibilitychange", this.visible);
+    this.sleep();
     this.socket?.close(1000);
   }
 
@@ -128,8 +129,10 @@ export class TerminalLink {
     this.connect();
   };
 
-  private readonly visible = (): void => {
-    if (document.visibilityState === "visible") this.now();
+  /** A connection that seems open may have ended while the machine slept or changed its network: it is asked. */
+  private readonly wake = (): void => {
+    if (this.live) this.probe();
+    else this.now();
   };
 
   private connect(): void {
@@ -241,14 +244,17 @@ export class TerminalLink {
   /** A connection that says nothing is asked; one that does not answer is cut, so that a sleeping laptop wakes up well. */
   private listen(): void {
     clearTimeout(this.silence);
+    this.silence = setTimeout(() => this.probe(PONG_WITHIN), PING_AFTER);
+  }
+
+  private probe(within = PONG_SOON): void {
+    this.send(ping());
+    clearTimeout(this.silence);
     this.silence = setTimeout(() => {
-      this.send(ping());
-      this.silence = setTimeout(() => {
-        const dead = this.socket;
-        this.onClose(1006);
-        dead?.close();
-      }, PONG_WITHIN);
-    }, PING_AFTER);
+      const dead = this.socket;
+      this.onClose(1006);
+      dead?.close();
+    }, within);
   }
 
   private beginCatchUp(): void {

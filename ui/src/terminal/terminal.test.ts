@@ -130,12 +130,14 @@ describe("link", () => {
   let events: { [K in keyof LinkEvents]: ReturnType<typeof vi.fn> };
   let link: TerminalLink;
   let serverBack: (() => void) | undefined;
+  let heard = new Map<string, () => void>(); // events of the window
   const sockets = FakeSocket.all;
 
   beforeEach(() => {
     vi.useFakeTimers();
-    vi.stubGlobal("addEventListener", () => {});
-    vi.stubGlobal("removeEventListener", () => {});
+    heard = new Map();
+    vi.stubGlobal("addEventListener", (name: string, act: () => void) => heard.set(name, act));
+    vi.stubGlobal("removeEventListener", (name: string) => heard.delete(name));
     vi.stubGlobal("document", { addEventListener() {}, removeEventListener() {}, visibilityState: "visible" });
     sockets.length = 0;
     written = "";
@@ -195,6 +197,35 @@ describe("link", () => {
     sockets[5]!.cut();
     link.close();
     expect(serverBack).toBeUndefined();
+  });
+
+  it.each(["online", "focus", "pageshow"])(
+    "tries at once on %s while it is cut, and never more than one at a time",
+    (sign) => {
+      sockets[0]!.open();
+      for (let i = 1; i < 6; i++) {
+        sockets.at(-1)!.cut();
+        heard.get(sign)!();
+        heard.get(sign)!();
+        expect(sockets.length).toBe(i + 1);
+      }
+      link.close();
+      expect(heard.size).toBe(0);
+    },
+  );
+
+  it("asks a connection that seems open when somebody comes back, and replaces one that is dead", () => {
+    sockets[0]!.open();
+    heard.get("focus")!();
+    vi.advanceTimersByTime(4_000);
+    sockets[0]!.get(frame(0, 0, text("there")));
+    vi.advanceTimersByTime(4_000);
+    expect(events.link).toHaveBeenLastCalledWith(expect.objectContaining({ phase: "live" }));
+    heard.get("focus")!();
+    vi.advanceTimersByTime(5_000);
+    expect(events.link).toHaveBeenLastCalledWith(expect.objectContaining({ phase: "waiting" }));
+    vi.advanceTimersByTime(600);
+    expect(sockets.length).toBe(2);
   });
 
   it("comes back by offset and writes each byte once", () => {

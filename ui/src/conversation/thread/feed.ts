@@ -1,6 +1,8 @@
 import { api, apiUrl, data, type Schemas } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { Backoff } from "@/net/backoff";
+import { comeback } from "@/net/recovery";
+import { onWake } from "@/net/wake";
 import { Store } from "@/state/store";
 import { NOTHING, viewed, type Writing, written } from "./writing";
 
@@ -82,6 +84,7 @@ export class ThreadFeed {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private readonly backoff = new Backoff();
   private stopped = false;
+  private unwait = (): void => {};
   private loading: Promise<void> | undefined;
 
   constructor(private readonly session: string) {}
@@ -89,10 +92,12 @@ export class ThreadFeed {
   start(): () => void {
     this.stopped = false;
     void this.open();
+    const sleep = onWake(this.retry);
     return () => {
       this.stopped = true;
+      sleep();
       this.source?.close();
-      clearTimeout(this.timer);
+      this.forget();
       cancelAnimationFrame(this.frame);
       this.frame = 0;
     };
@@ -159,8 +164,22 @@ export class ThreadFeed {
 
   private again(): void {
     this.source?.close();
+    this.forget();
+    if (this.stopped) return;
+    this.timer = setTimeout(this.retry, this.backoff.next());
+    this.unwait = comeback.wait(this.retry);
+  }
+
+  private readonly retry = (): void => {
+    if (this.stopped || this.timer === undefined) return;
+    this.forget();
+    void this.open();
+  };
+
+  private forget(): void {
     clearTimeout(this.timer);
-    if (!this.stopped) this.timer = setTimeout(() => void this.open(), this.backoff.next());
+    this.timer = undefined;
+    this.unwait();
   }
 
   /** However fast it comes, it is drawn once a frame. A page that is not seen has no frames: it is drawn when it is seen again. */
