@@ -1,20 +1,23 @@
-import { t } from "@lingui/core/macro";
+import { plural, t } from "@lingui/core/macro";
 import { usd } from "@/format/money";
+import { locale } from "@/language/locale";
 import type { Billing, BillingPlan, Invoice } from "./api";
-
-const plural = (n: number, one: string) => `${n.toLocaleString("en-US")} ${one}${n === 1 ? "" : "s"}`;
 
 /** Describes what a plan allows, one line each, including what is unlimited. */
 export function allows(p: BillingPlan): string[] {
   const out = [
-    p.hours_month === null ? t`Hours without a quota` : t`${plural(p.hours_month, t`hour`)} a month for each member`,
+    p.hours_month === null
+      ? t`Hours without a quota`
+      : t`${plural(p.hours_month, { one: "# hour", other: "# hours" })} a month for each member`,
     p.concurrent === null
       ? t`Any number of sandboxes at once`
-      : t`${plural(p.concurrent, t`sandbox`).replace(/xs$/, "xes")} at once`,
+      : t`${plural(p.concurrent, { one: "# sandbox", other: "# sandboxes" })} at once`,
   ];
   if (p.cpus !== null)
-    out.push(t`Up to ${plural(p.cpus, "CPU")}${p.memory_mb === null ? "" : `, ${memory(p.memory_mb)}`}`);
-  if (p.members !== null) out.push(t`Up to ${plural(p.members, t`member`)}`);
+    out.push(
+      t`Up to ${plural(p.cpus, { one: "# CPU", other: "# CPUs" })}${p.memory_mb === null ? "" : `, ${memory(p.memory_mb)}`}`,
+    );
+  if (p.members !== null) out.push(t`Up to ${plural(p.members, { one: "# member", other: "# members" })}`);
   if (p.metered_usage) out.push(t`Usage is billed on top`);
   return out;
 }
@@ -32,7 +35,7 @@ export function price(p: BillingPlan): string {
 export function amount(cents: number, currency: string): string {
   const code = currency.toUpperCase();
   try {
-    const f = new Intl.NumberFormat("en-US", { style: "currency", currency: code });
+    const f = new Intl.NumberFormat(locale(), { style: "currency", currency: code });
     const digits = f.resolvedOptions().maximumFractionDigits ?? 2;
     return f.format(cents / 10 ** digits);
   } catch {
@@ -42,7 +45,7 @@ export function amount(cents: number, currency: string): string {
 
 /** A date, in words that do not depend on the hour. */
 export function date(at: number): string {
-  return new Intl.DateTimeFormat(undefined, { dateStyle: "long" }).format(at);
+  return new Intl.DateTimeFormat(locale(), { dateStyle: "long" }).format(at);
 }
 
 /** Describes what a subscription's state means for the team; undefined if there is nothing to add to the plan. */
@@ -76,7 +79,7 @@ export function owing(b: Billing): { title: string; text: string } | undefined {
   if (b.past_due.days_left > 0)
     return {
       title: t`A payment failed`,
-      text: t`The team keeps its plan for ${plural(b.past_due.days_left, t`more day`)}. ${cure}`,
+      text: t`The team keeps its plan for ${plural(b.past_due.days_left, { one: "# more day", other: "# more days" })}. ${cure}`,
     };
   return { title: t`The team's payment is overdue`, text: t`The team no longer has its paid plan. ${cure}` };
 }

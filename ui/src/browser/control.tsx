@@ -2,6 +2,7 @@ import { t } from "@lingui/core/macro";
 import type { ReactNode } from "react";
 import { Button } from "@/kit/button";
 import { Kbd } from "@/kit/kbd";
+import { locale } from "@/language/locale";
 import type { Phase } from "./live";
 
 /** Takes over and gives back. It is one chord that pages and programs hardly use. */
@@ -77,6 +78,6 @@ export function ControlBar({
 function driver(s: ControlState): string {
   if (s.yours) return t`You have control. Agents wait until you give it back.`;
   if (!s.control.person.id) return t`Agents have control.`;
-  const since = new Date(s.control.since).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const since = new Date(s.control.since).toLocaleTimeString(locale(), { hour: "2-digit", minute: "2-digit" });
   return t`${s.control.person.name} has had control since ${since}.`;
 }

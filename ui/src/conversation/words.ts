@@ -1,8 +1,9 @@
 import { t } from "@lingui/core/macro";
 import type { Schemas } from "@/api/client";
 import { usd } from "@/format/money";
+import { locale } from "@/language/locale";
 
-const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+const short = new Intl.NumberFormat(locale(), { notation: "compact", maximumFractionDigits: 1 });
 
 /** Tokens in words: "Tokens: 12.3K in, 1.1K out, 45K from the cache". */
 export function spent(u: Schemas["TokenUsage"]): string {

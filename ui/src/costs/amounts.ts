@@ -1,10 +1,13 @@
+import { i18n } from "@/language/i18n";
+import { locale } from "@/language/locale";
+
 // Amounts of money are whole nano-USD, times ms UTC, months calendar months (UTC).
 const NANO = 1_000_000_000;
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 
-const grouped = new Intl.NumberFormat("en-US");
-const decimal = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
+const grouped = new Intl.NumberFormat(locale());
+const decimal = new Intl.NumberFormat(locale(), { maximumFractionDigits: 1 });
 
 /** Dollars to the nano-dollar, at least two digits after the point: "$0.842913123", "$12.50". */
 export function exactUsd(nano: number): string {
@@ -77,7 +80,7 @@ export const monthAfter = (month: string, by: number): string => {
 };
 
 const utc = (options: Intl.DateTimeFormatOptions) => {
-  const format = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", ...options });
+  const format = new Intl.DateTimeFormat(i18n.locale === "en" ? "en-GB" : locale(), { timeZone: "UTC", ...options });
   return (at: number): string => format.format(at);
 };
 

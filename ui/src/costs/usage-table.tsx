@@ -2,6 +2,7 @@ import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { useState } from "react";
 import { cx } from "@/kit/cx";
+import { locale } from "@/language/locale";
 import { clockSpell, spell, tokenCount } from "./amounts";
 import type { UsageFigures, UsageGroup, UsageItem } from "./api";
 import { columnOf, modelWords, moneyOf, nameOf, type SortBy, sorted, whole } from "./usage";
@@ -23,7 +24,7 @@ const COLUMNS: readonly Column[] = [
     by: "tokens",
     title: t`Tokens in / out`,
     cell: (f, e) => {
-      const n = e ? (v: number) => v.toLocaleString("en-US") : tokenCount;
+      const n = e ? (v: number) => v.toLocaleString(locale()) : tokenCount;
       return `${n(f.input_tokens)} / ${n(f.output_tokens)}`;
     },
     wide: true,
@@ -133,7 +134,7 @@ export function UsageTable({
       </div>
       {rows.length > shown.length && (
         <button type="button" onClick={() => setAll(true)} className="mt-1 min-h-6 text-accent hover:underline">
-          <Trans>Show all {rows.length.toLocaleString("en-US")} rows</Trans>
+          <Trans>Show all {rows.length.toLocaleString(locale())} rows</Trans>
         </button>
       )}
     </>
@@ -143,7 +144,7 @@ export function UsageTable({
 export const unknownWords = (n: number): string =>
   n === 1
     ? t`1 model response has no known price and is not included in these totals.`
-    : t`${n.toLocaleString("en-US")} model responses have no known price and are not included in these totals.`;
+    : t`${n.toLocaleString(locale())} model responses have no known price and are not included in these totals.`;
 
 function Head({
   title,

@@ -1,7 +1,7 @@
 import { describe, expect, it, test } from "vitest";
 import { splitCommand } from "./command";
 import { mb, memory } from "./size";
-import { bytes, initials, mode, plural, sentence, splitPath, visible } from "./text";
+import { bytes, initials, mode, sentence, splitPath, visible } from "./text";
 import { age, ago, duration, minutes } from "./time";
 
 describe("time", () => {
@@ -46,8 +46,6 @@ describe("text", () => {
   });
 
   it("speaks", () => {
-    expect(plural(1, "file")).toBe("1 file");
-    expect(plural(3, "branch", "branches")).toBe("3 branches");
     expect(splitPath("a/b/c.go")).toEqual({ dir: "a/b/", name: "c.go" });
     expect(initials("Mika Kaur")).toBe("MK");
     // Whole characters only.

@@ -1,7 +1,10 @@
+import { t } from "@lingui/core/macro";
+import { locale } from "@/language/locale";
+
 const NANO = 1e9;
 
 const fixed = (digits: number) =>
-  new Intl.NumberFormat("en-US", {
+  new Intl.NumberFormat(locale(), {
     style: "currency",
     currency: "USD",
     minimumFractionDigits: digits,
@@ -12,7 +15,7 @@ const fine = fixed(3);
 
 /** Money in dollars: "$0.84", "under $0.01", "$1,204.00". */
 export function usd(nano: number): string {
-  if (nano > 0 && nano < 0.005 * NANO) return "under $0.01";
+  if (nano > 0 && nano < 0.005 * NANO) return t`under ${cents.format(0.01)}`;
   return cents.format(nano / NANO);
 }
 

@@ -1,3 +1,4 @@
+import { locale } from "@/language/locale";
 /** A size: "0 B", "214 KB", "1.5 MB". Thousands, as disks are sold and browsers speak. */
 export function bytes(n: number): string {
   if (n < 1000) return `${n} B`;
@@ -8,17 +9,21 @@ export function bytes(n: number): string {
     v /= 1000;
     unit++;
   } while (v >= 999.5 && unit < units.length - 1);
-  return `${v < 10 && unit > 0 ? v.toFixed(1) : Math.round(v)} ${units[unit]}`;
+  return `${v < 10 && unit > 0 ? tenths(v) : Math.round(v)} ${units[unit]}`;
 }
 
-const whole = new Intl.NumberFormat();
+const whole = new Intl.NumberFormat(locale());
 
 export const count = (n: number): string => whole.format(n);
 
-/** "1 file", "3 files". */
-export function plural(n: number, one: string, many = `${one}s`): string {
-  return `${count(n)} ${n === 1 ? one : many}`;
-}
+const tenth = new Intl.NumberFormat(locale(), {
+  minimumFractionDigits: 1,
+  maximumFractionDigits: 1,
+  useGrouping: false,
+});
+
+/** A number with one digit after the point. */
+export const tenths = (n: number): string => tenth.format(n);
 
 /**
  * Makes an untrusted name safe to display: control characters, line breaks and characters that change the direction

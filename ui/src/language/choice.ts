@@ -1,9 +1,12 @@
-import { t } from "@lingui/core/macro";
-/** The languages that the page speaks, each by its own name. */
-export const LANGUAGES = { en: t`English`, de: t`Deutsch` } as const;
-export type Language = keyof typeof LANGUAGES;
+/** The languages that the page speaks, each with its own name. */
+export const LANGUAGES = [
+  ["en", "English"],
+  ["de", "Deutsch"],
+] as const;
 
-const isLanguage = (s: unknown): s is Language => typeof s === "string" && s in LANGUAGES;
+export type Language = (typeof LANGUAGES)[number][0];
+
+const isLanguage = (s: unknown): s is Language => LANGUAGES.some(([code]) => code === s);
 
 /** The language a person has chosen in the settings, or the first of the browser's that the page speaks. */
 export function chosenLanguage(): Language {

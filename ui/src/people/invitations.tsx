@@ -9,6 +9,7 @@ import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Failure } from "@/kit/states";
 import { useAction } from "@/kit/use-action";
+import { locale } from "@/language/locale";
 import { type MyInvite, myInvitesQuery, peopleKeys } from "./api";
 import { asRole } from "./words";
 
@@ -74,7 +75,7 @@ function Row({ invite: i }: { invite: MyInvite }) {
           </span>{" "}
           ·{" "}
           <span title={exact(i.expires_at)}>
-            <Trans>expires {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(i.expires_at)}</Trans>
+            <Trans>expires {new Intl.DateTimeFormat(locale(), { dateStyle: "medium" }).format(i.expires_at)}</Trans>
           </span>
         </p>
       </div>

@@ -11,6 +11,7 @@ import { Button, buttonClass } from "@/kit/button";
 import { TextField } from "@/kit/field";
 import { PlainPage } from "@/kit/pages";
 import { Failure, FormError, Skeleton } from "@/kit/states";
+import { locale } from "@/language/locale";
 import { useTitle } from "@/state/use-title";
 import { asRole } from "./words";
 
@@ -104,7 +105,7 @@ export function JoinScreen() {
         <span title={exact(i.expires_at)}>
           <Trans>
             The invite works once, until{" "}
-            {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(i.expires_at)}.
+            {new Intl.DateTimeFormat(locale(), { dateStyle: "medium" }).format(i.expires_at)}.
           </Trans>
         </span>
       </p>

@@ -1,10 +1,11 @@
 import { t as tr } from "@lingui/core/macro";
 import type { Schemas } from "@/api/client";
 import { usd } from "@/format/money";
+import { locale } from "@/language/locale";
 
 type Tokens = Schemas["SessionTokens"];
 
-const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+const short = new Intl.NumberFormat(locale(), { notation: "compact", maximumFractionDigits: 1 });
 
 /** What a session asked of models, in a line: "12K tokens, $0.04". Unknown is said, never shown as nothing. */
 export function tokensLine(t: Tokens): string {
@@ -18,7 +19,7 @@ export function tokensLine(t: Tokens): string {
 
 /** The same with everything that is known, for a tooltip. */
 export function tokensDetail(t: Tokens): string {
-  const n = (v: number) => v.toLocaleString();
+  const n = (v: number) => v.toLocaleString(locale());
   const lines = [
     tr`${n(t.input)} in, ${n(t.output)} out, ${n(t.cache_read)} read from cache, ${n(t.cache_write)} written to cache`,
     `${n(t.requests)} ${t.requests === 1 ? "request" : "requests"}, ${t.source === "gateway" ? tr`counted by the model gateway` : tr`from the agent's own record`}`,

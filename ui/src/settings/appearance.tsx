@@ -2,6 +2,7 @@ import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import type { ReactNode } from "react";
 import { Check, Segmented } from "@/kit/field";
+import { LANGUAGES } from "@/language/choice";
 import { type Density, type Look, look, setLook, type Theme } from "@/state/look";
 import { useStore } from "@/state/store";
 
@@ -31,6 +32,17 @@ export default function AppearanceSettings() {
             ["comfortable", t`Comfortable`],
             ["compact", t`Compact`],
           ]}
+        />
+      </Row>
+      <Row name={t`Language`}>
+        <Segmented<Look["language"]>
+          label={t`Language`}
+          value={l.language}
+          onChange={(language) => {
+            setLook({ language });
+            location.reload(); // each module has its words already
+          }}
+          options={[["system", t`System`], ...LANGUAGES.map(([code, name]) => [code, name] as const)]}
         />
       </Row>
       <Row name={t`Terminal`}>

@@ -13,6 +13,7 @@ import { Once } from "@/kit/once";
 import { SettingsForm } from "@/kit/settings/form";
 import { Failure, Skeleton } from "@/kit/states";
 import { useAction } from "@/kit/use-action";
+import { locale } from "@/language/locale";
 import { type Invite, invitesQuery, peopleKeys } from "@/people/api";
 import { useRefreshMe } from "@/people/use-refresh-me";
 import { asRole, ROLES, type Role, rolesToGive } from "@/people/words";
@@ -270,4 +271,4 @@ function InviteRow({ invite: i }: { invite: Invite }) {
   );
 }
 
-const dateOf = (at: number) => new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(at);
+const dateOf = (at: number) => new Intl.DateTimeFormat(locale(), { dateStyle: "medium" }).format(at);

@@ -51,7 +51,7 @@ export const PARTS: Record<Section, readonly [name: string, words: string]> = {
   notifications: [t`Notifications`, "push browser mail e-mail sound mute quiet hours alerts"],
   appearance: [
     t`Appearance`,
-    "theme dark light density compact font size terminal colours keys shortcuts screen reader clipboard",
+    "theme dark light density compact font size terminal colours language german english keys shortcuts screen reader clipboard",
   ],
   agents: [t`Agents`, "accounts claude code codex login api key model provider anthropic openai subscription"],
   secrets: [t`Secrets`, "environment variables env own tokens"],

@@ -2,7 +2,7 @@ import { t } from "@lingui/core/macro";
 import { queryOptions } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 import { usd } from "@/format/money";
-import { count } from "@/format/text";
+import { count, tenths } from "@/format/text";
 import { remoteKeys } from "@/sandboxes/remote";
 
 export type InstanceMetrics = Schemas["InstanceMetrics"];
@@ -22,14 +22,14 @@ export function percent(part: number | null): string {
   if (p === 0 || p === 100) return `${p} %`;
   if (p < 0.1) return "<0.1 %";
   if (p > 99.9 && p < 100) return ">99.9 %";
-  return `${p < 10 || p > 90 ? p.toFixed(1) : Math.round(p)} %`;
+  return `${p < 10 || p > 90 ? tenths(p) : Math.round(p)} %`;
 }
 
 /** Milliseconds that were measured: "240 ms", "2.4 s"; "–" where nothing was yet. */
 export function took(ms: number | null): string {
   if (ms === null) return "–";
   if (ms < 1000) return `${Math.round(ms)} ms`;
-  return ms < 10_000 ? `${(ms / 1000).toFixed(1)} s` : `${count(Math.round(ms / 1000))} s`;
+  return ms < 10_000 ? `${tenths(ms / 1000)} s` : `${count(Math.round(ms / 1000))} s`;
 }
 
 /** How much of the budget is spent, and whether that needs a look. */

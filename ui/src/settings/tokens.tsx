@@ -10,6 +10,7 @@ import { Once } from "@/kit/once";
 import { SettingsForm } from "@/kit/settings/form";
 import { Failure, Skeleton } from "@/kit/states";
 import { useAction } from "@/kit/use-action";
+import { locale } from "@/language/locale";
 import { endToken, makeToken, type Scope, type Token } from "@/signin/calls";
 import { tokensKey, tokensQuery } from "@/signin/queries";
 import { ALL_SCOPES, heldBy, narrowed, SCOPES, scopeWords } from "@/signin/scopes";
@@ -250,7 +251,7 @@ function Expiry({ at, now }: { at: number | null; now: number }) {
     );
   return (
     <span title={exact(at)}>
-      <Trans>ends {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(at)}</Trans>
+      <Trans>ends {new Intl.DateTimeFormat(locale(), { dateStyle: "medium" }).format(at)}</Trans>
     </span>
   );
 }

@@ -1,3 +1,4 @@
+import type { Language } from "@/language/choice";
 import { Store } from "./store";
 
 export type Theme = "system" | "light" | "dark";
@@ -7,6 +8,7 @@ export type Density = "comfortable" | "compact";
 export interface Look {
   theme: Theme;
   density: Density;
+  language: "system" | Language;
   terminalFont: number; // px
   /** The terminal's colours: as the page, or always the same, as some programs expect. */
   terminalTheme: "page" | "light" | "dark";
@@ -20,6 +22,7 @@ const KEY = "parawork.look"; // public/theme.js reads it before the first paint
 const DEFAULT: Look = {
   theme: "system",
   density: "comfortable",
+  language: "system",
   terminalFont: 13,
   terminalTheme: "page",
   screenReader: false,

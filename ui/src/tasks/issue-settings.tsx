@@ -8,6 +8,7 @@ import { Button } from "@/kit/button";
 import { TextField } from "@/kit/field";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { useAction } from "@/kit/use-action";
+import { locale } from "@/language/locale";
 import { Pick } from "./pick";
 
 type Settings = Schemas["TaskSettings"];
@@ -20,7 +21,7 @@ const DIRECTIONS: readonly (readonly [Settings["direction"], string])[] = [
 ];
 
 const keyOf = (project: string) => ["project", project, "task-settings"];
-const time = (ms: number) => new Date(ms).toLocaleString();
+const time = (ms: number) => new Date(ms).toLocaleString(locale());
 
 /** How a project's tasks and its forge's issues are kept in step. */
 export default function IssueSettings({ project, readOnly }: { project: string; readOnly: boolean }) {

@@ -6,6 +6,7 @@ import { Button } from "@/kit/button";
 import { TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";
 import { useAction } from "@/kit/use-action";
+import { locale } from "@/language/locale";
 
 /** What a task has outside of itself: its issue on the forge, and its artifacts. */
 export function Outside({ d, refresh, may }: { d: Schemas["TaskDetail"]; refresh: string[][]; may: boolean }) {
@@ -39,7 +40,7 @@ export function Outside({ d, refresh, may }: { d: Schemas["TaskDetail"]; refresh
               {issue.repository}#{issue.number}
             </a>
             {issue.assignee && t` (assigned there to ${issue.assignee})`}, in step since{" "}
-            {new Date(issue.synced_at).toLocaleString()}
+            {new Date(issue.synced_at).toLocaleString(locale())}
           </Trans>
         </p>
       )}
@@ -62,7 +63,7 @@ export function Outside({ d, refresh, may }: { d: Schemas["TaskDetail"]; refresh
           {d.history.map((h) => (
             <p key={`${h.kind} ${h.at}`} className="whitespace-pre-wrap break-words">
               <span className="text-meta text-fg3">
-                {h.kind === "lost_title" ? t`Title` : t`Description`}, {new Date(h.at).toLocaleString()}
+                {h.kind === "lost_title" ? t`Title` : t`Description`}, {new Date(h.at).toLocaleString(locale())}
               </span>
               <br />
               {h.text}

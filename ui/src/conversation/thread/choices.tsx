@@ -6,6 +6,7 @@ import { ModelList, useModels } from "@/agents/own-models";
 import type { Session } from "@/api/client";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
+import { locale } from "@/language/locale";
 import type { Conversation, Thread } from "./feed";
 
 const QUIET =
@@ -128,7 +129,7 @@ interface FillProps {
   session: Session;
 }
 
-const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+const short = new Intl.NumberFormat(locale(), { notation: "compact", maximumFractionDigits: 1 });
 
 /** How much of the model's context the conversation fills, as of its last answer. */
 export function ContextFill({ messages, thread, session }: FillProps) {

@@ -8,6 +8,7 @@ import { Mark } from "@/kit/mark";
 import { lazy } from "@/kit/part";
 import { FormError, Skeleton } from "@/kit/states";
 import { useAction } from "@/kit/use-action";
+import { locale } from "@/language/locale";
 import { beginApp, type OwnWays, removeApp } from "@/signin/calls";
 import { Part } from "./part";
 
@@ -45,7 +46,7 @@ export function AuthenticatorApp({ own, email }: { own: OwnWays; email: string }
           <Mark kind="done" word={t`On`} />
           {since ? (
             <span className="text-meta text-fg3" title={exact(since)}>
-              <Trans>since {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(since)}</Trans>
+              <Trans>since {new Intl.DateTimeFormat(locale(), { dateStyle: "medium" }).format(since)}</Trans>
             </span>
           ) : null}
           <span className="flex-1" />

@@ -9,6 +9,7 @@ import { Check } from "@/kit/field";
 import { Mark } from "@/kit/mark";
 import { Failure, Skeleton } from "@/kit/states";
 import { useAction } from "@/kit/use-action";
+import { locale } from "@/language/locale";
 import { endLoginSession, endOtherLoginSessions, type LoginSession, type Provider } from "@/signin/calls";
 import { loginSessionsKey, loginSessionsQuery, tokensKey, tokensQuery } from "@/signin/queries";
 import { factorWords } from "@/signin/words";
@@ -146,7 +147,7 @@ function Row({ session: s, providers, tokens }: RowProps) {
             )}{" "}
             ·{" "}
             <span title={exact(s.expires_at)}>
-              ends {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(s.expires_at)}
+              ends {new Intl.DateTimeFormat(locale(), { dateStyle: "medium" }).format(s.expires_at)}
             </span>
           </Trans>
         </p>
