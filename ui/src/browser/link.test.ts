@@ -50,6 +50,14 @@ function connect(): BrowserLink {
 beforeEach(() => {
   vi.useFakeTimers();
   vi.stubGlobal("WebSocket", Socket);
+  vi.stubGlobal("addEventListener", () => {});
+  vi.stubGlobal("removeEventListener", () => {});
+  vi.stubGlobal("document", {
+    addEventListener() {},
+    removeEventListener() {},
+    hidden: false,
+    visibilityState: "visible",
+  });
   let n = 0;
   vi.stubGlobal("createImageBitmap", () => {
     const picture = { n: ++n, close: () => log.push(`closed ${picture.n}`) };

@@ -19,6 +19,14 @@ test("a screen that noVNC cannot read, or gives up, is connected again", () => {
     }
   }
   vi.stubGlobal("WebSocket", Socket);
+  vi.stubGlobal("addEventListener", () => {});
+  vi.stubGlobal("removeEventListener", () => {});
+  vi.stubGlobal("document", {
+    addEventListener() {},
+    removeEventListener() {},
+    hidden: false,
+    visibilityState: "visible",
+  });
   let channel: { onmessage: unknown; close(): void } | undefined;
   class Client {
     constructor(_: unknown, c: typeof channel) {
