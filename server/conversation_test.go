@@ -1,10 +1,12 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/parawork/parawork/sessions/conversation"
@@ -55,6 +57,17 @@ func TestConversationOverHTTP(t *testing.T) {
 		{ID: "c", At: 3, Kind: conversation.Spent, Usage: &conversation.Usage{Input: 7, Output: 9}},
 	}, func(at int64) int64 { return at - 2 }, false); err != nil {
 		t.Fatal(err)
+	}
+	for format, want := range map[string][]string{"markdown": {"## Prompt", "```\nFix the <b>login</b>\n```", "## Tool: Bash"}, "html": {"Fix the &lt;b&gt;login&lt;/b&gt;", "</html>"}, "json": {`"text":"Fix the`, `"id":"c"`}} {
+		r := h.do("GET", "/api/v1/sessions/"+id+"/export?format="+format, "", bearer(p.tokens["viewer"])...)
+		for _, s := range want {
+			if r.StatusCode != http.StatusOK || !strings.Contains(string(r.body), s) {
+				t.Errorf("saved as %s: %d, without %q: %s", format, r.StatusCode, s, r.body)
+			}
+		}
+		if format == "json" && !json.Valid(r.body) {
+			t.Errorf("saved as JSON: %s", r.body)
+		}
 	}
 	got := get("?limit=2")
 	if len(got.Items) != 2 || got.Items[0].ID != "b" || got.Items[0].Offset == nil || *got.Items[0].Offset != 0 || got.Items[1].Usage.Input != 7 ||

@@ -4895,6 +4895,9 @@ func (e GetInstanceUsageParamsFormat) Valid() bool {
 // Defines values for ExportSessionParamsFormat.
 const (
 	ExportSessionParamsFormatAsciicast ExportSessionParamsFormat = "asciicast"
+	ExportSessionParamsFormatHtml      ExportSessionParamsFormat = "html"
+	ExportSessionParamsFormatJson      ExportSessionParamsFormat = "json"
+	ExportSessionParamsFormatMarkdown  ExportSessionParamsFormat = "markdown"
 	ExportSessionParamsFormatRaw       ExportSessionParamsFormat = "raw"
 	ExportSessionParamsFormatText      ExportSessionParamsFormat = "text"
 )
@@ -4903,6 +4906,12 @@ const (
 func (e ExportSessionParamsFormat) Valid() bool {
 	switch e {
 	case ExportSessionParamsFormatAsciicast:
+		return true
+	case ExportSessionParamsFormatHtml:
+		return true
+	case ExportSessionParamsFormatJson:
+		return true
+	case ExportSessionParamsFormatMarkdown:
 		return true
 	case ExportSessionParamsFormatRaw:
 		return true
@@ -14601,7 +14610,7 @@ type GetConversationParams struct {
 
 // ExportSessionParams defines parameters for ExportSession.
 type ExportSessionParams struct {
-	// Format asciicast (v2, with times and sizes), text (the lines a terminal would show) or raw (bytes)
+	// Format asciicast (v2, with times and sizes), text (the lines a terminal would show) or raw (bytes); the conversation as markdown, json or html, with the terminal's lines where the agent keeps no record
 	Format *ExportSessionParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 }
 
@@ -16573,7 +16582,7 @@ type ServerInterface interface {
 	// GetConversation Get what the agent did, from its own record
 	// (GET /sessions/{id}/conversation)
 	GetConversation(ctx echo.Context, id Id, params GetConversationParams) error
-	// ExportSession Export everything the session printed as a file
+	// ExportSession Export everything the session printed, or its conversation, as a file
 	// (GET /sessions/{id}/export)
 	ExportSession(ctx echo.Context, id Id, params ExportSessionParams) error
 	// SendInput Type into a session
@@ -48504,7 +48513,7 @@ type StrictServerInterface interface {
 	// GetConversation Get what the agent did, from its own record
 	// (GET /sessions/{id}/conversation)
 	GetConversation(ctx context.Context, request GetConversationRequestObject) (GetConversationResponseObject, error)
-	// ExportSession Export everything the session printed as a file
+	// ExportSession Export everything the session printed, or its conversation, as a file
 	// (GET /sessions/{id}/export)
 	ExportSession(ctx context.Context, request ExportSessionRequestObject) (ExportSessionResponseObject, error)
 	// SendInput Type into a session

@@ -79,13 +79,16 @@ var exports = map[history.Format][2]string{
 
 // ExportSession answers with a file of everything a session printed.
 func (h Replay) ExportSession(ctx context.Context, req api.ExportSessionRequestObject) (api.ExportSessionResponseObject, error) {
+	if kind, ok := savedAs[rest.Val(req.Params.Format)]; ok {
+		return exportAnswer{history.Export{ReadCloser: h.save(ctx, rest.CallOf(ctx).Session, *req.Params.Format), Size: -1}, "parawork-" + req.Id + kind[0], kind[1]}, nil
+	}
 	f := history.Asciicast
 	if req.Params.Format != nil {
 		f = history.Format(*req.Params.Format)
 	}
 	kind, ok := exports[f]
 	if !ok {
-		return nil, fault.New(fault.Invalid, "invalid_parameter", "format must be asciicast, text or raw.").With("field", "format")
+		return nil, fault.New(fault.Invalid, "invalid_parameter", "format must be asciicast, text, raw, markdown, json or html.").With("field", "format")
 	}
 	file, err := h.cfg.History.Export(ctx, req.Id, f)
 	if err != nil {

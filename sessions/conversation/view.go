@@ -49,6 +49,7 @@ type Query struct {
 	Search string // text that must be in the item, ignoring case
 	Kinds  []Kind // nil = all
 	Oldest bool   // from the beginning instead of from the end
+	After  int64  // with Oldest: items after this key
 }
 
 // Placed is an item with its key and the line that changed it last.
@@ -128,7 +129,11 @@ func (v *View) Page(q Query) (Page, error) {
 		return p, nil
 	}
 	if q.Oldest {
-		for _, pl := range v.items {
+		from, found := slices.BinarySearchFunc(v.items, q.After, func(pl place, key int64) int { return int(pl.key - key) })
+		if found {
+			from++
+		}
+		for _, pl := range v.items[from:] {
 			if full() {
 				p.More = true
 				break

@@ -3444,7 +3444,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Export everything the session printed as a file */
+        /** Export everything the session printed, or its conversation, as a file */
         get: operations["exportSession"];
         put?: never;
         post?: never;
@@ -21238,8 +21238,8 @@ export interface operations {
     exportSession: {
         parameters: {
             query?: {
-                /** @description asciicast (v2, with times and sizes), text (the lines a terminal would show) or raw (bytes) */
-                format?: "asciicast" | "text" | "raw";
+                /** @description asciicast (v2, with times and sizes), text (the lines a terminal would show) or raw (bytes); the conversation as markdown, json or html, with the terminal's lines where the agent keeps no record */
+                format?: "asciicast" | "text" | "raw" | "markdown" | "json" | "html";
             };
             header?: never;
             path: {

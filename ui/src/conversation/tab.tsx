@@ -5,7 +5,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
 import { SETUP } from "@/agents/built-in";
 import { OWN } from "@/agents/own";
-import type { Workspace } from "@/api/client";
+import type { Session, Workspace } from "@/api/client";
 import { sessionsQuery } from "@/api/queries";
 import { available, perform } from "@/keys/keyboard";
 import { Button, IconButton } from "@/kit/button";
@@ -30,6 +30,7 @@ import { Timeline } from "./timeline";
 const ThreadView = lazy(() => import("./thread/view"));
 const QuestionSlot = lazy(() => import("@/inbox/question-slot"));
 const MessageBox = lazy(() => import("@/sessions/message-box"));
+const SaveConversation = lazy(() => import("@/history/export-menu"));
 const SaveSkill = lazy(() => import("@/tools/save-skill"));
 
 /** Filters. */
@@ -123,7 +124,7 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
             </Button>
           )}
           {team.can("workspace.edit") && (
-            <MoreMenu own={own && !hasEnded(shown) && may} onSave={() => setSaving(true)} />
+            <MoreMenu session={shown} own={own && !hasEnded(shown) && may} onSave={() => setSaving(true)} />
           )}
         </div>
         {everywhere && words.trim() !== "" ? (
@@ -167,7 +168,7 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
 }
 
 /** What can be done with a conversation as a whole; with one of Parawork's own agent more, while the agent does not work. */
-function MoreMenu({ own, onSave }: { own: boolean; onSave: () => void }) {
+function MoreMenu({ session, own, onSave }: { session: Session; own: boolean; onSave: () => void }) {
   const can = useStore(available);
   const item = (id: "conversation.compact" | "conversation.clear", label: string, hint: string) => (
     <MenuItem
@@ -194,6 +195,9 @@ function MoreMenu({ own, onSave }: { own: boolean; onSave: () => void }) {
       >
         <Trans>Save as a skill</Trans>
       </MenuItem>
+      <Suspense>
+        <SaveConversation session={session} />
+      </Suspense>
     </Menu>
   );
 }

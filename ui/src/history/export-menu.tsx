@@ -36,6 +36,24 @@ export function ExportMenu({ session }: { session: Session }) {
   );
 }
 
+/** Saves a conversation as a file; part of a menu. */
+export default function SaveConversation({ session }: { session: Session }) {
+  const as = (format: string) => () =>
+    save(`${BASE}/sessions/${encodeURIComponent(session.id)}/export?format=${format}`);
+  return (
+    <>
+      <MenuLabel>
+        <Trans>Download the conversation</Trans>
+      </MenuLabel>
+      <MenuItem onSelect={as("markdown")}>Markdown</MenuItem>
+      <MenuItem onSelect={as("html")} hint={t`one page that needs nothing else`}>
+        HTML
+      </MenuItem>
+      <MenuItem onSelect={as("json")}>JSON</MenuItem>
+    </>
+  );
+}
+
 /** Lets the browser download an address of ours. */
 function save(href: string): void {
   const a = document.createElement("a");
