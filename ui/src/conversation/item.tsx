@@ -6,10 +6,11 @@ import { BASE } from "@/api/client";
 import { duration } from "@/format/time";
 import { CodeBlock, DiffBlock } from "@/highlight/code";
 import { Prose } from "@/highlight/prose";
+import { IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
 import { type MarkKind, Shape } from "@/kit/mark";
-import { Counts } from "@/kit/states";
+import { Counts, copyText } from "@/kit/states";
 import { type Call, callOf, toolWords } from "./call";
 import type { Item } from "./feed";
 import { Foldable } from "./foldable";
@@ -131,24 +132,39 @@ function body(row: Row, session: string, now: number, toggle: (() => void) | und
 
 const firstLine = (text: string): string => text.trimStart().split("\n", 1)[0]!.slice(0, 200);
 
-/** Link to the replay of the terminal at that time. */
+/** The address at which the conversation opens at an item, for somebody else. */
+function copyLink(item: Item, session: string): void {
+  const to = new URL(location.href);
+  to.search = new URLSearchParams({ tab: "conversation", session, place: `${item.place}` }).toString();
+  void copyText(to.href, t`the link`);
+}
+
+/** Link to the replay of the terminal at that time, and what copies a link to the item. */
 function Replay({ item, session }: { item: Item; session: string }) {
-  if (item.offset === null) return null;
+  const copy = (
+    <IconButton label={t`Copy link to this message`} onClick={() => copyLink(item, session)}>
+      <Icon name="copy" size={14} />
+    </IconButton>
+  );
+  if (item.offset === null) return copy;
   return (
-    <Link
-      to="."
-      search={(s) => ({
-        ...s,
-        tab: "history",
-        session,
-        at: item.offset ?? undefined,
-        when: undefined,
-        place: undefined,
-      })}
-      className="inline-flex min-h-6 items-center text-meta whitespace-nowrap text-accent hover:underline pointer-coarse:min-h-11"
-    >
-      <Trans>Replay</Trans>
-    </Link>
+    <>
+      {copy}
+      <Link
+        to="."
+        search={(s) => ({
+          ...s,
+          tab: "history",
+          session,
+          at: item.offset ?? undefined,
+          when: undefined,
+          place: undefined,
+        })}
+        className="inline-flex min-h-6 items-center text-meta whitespace-nowrap text-accent hover:underline pointer-coarse:min-h-11"
+      >
+        <Trans>Replay</Trans>
+      </Link>
+    </>
   );
 }
 

@@ -8,6 +8,7 @@ import { useNow } from "@/format/now";
 import { Empty, Failure, Skeleton } from "@/kit/states";
 import { hasEnded } from "@/sessions/sessions";
 import { useStore } from "@/state/store";
+import { toast } from "@/state/toasts";
 import { ConversationFeed, type Kind } from "./feed";
 import { ItemRow } from "./item";
 import { ConversationList } from "./list";
@@ -60,6 +61,8 @@ export function Timeline({ session, words, kinds, at, onSession }: Props) {
     void feed.reach(at).then(() => {
       const list = feed.shown.get().items;
       const item = list.find((i) => i.place >= at) ?? list.at(-1);
+      if (item?.place !== at)
+        toast({ title: t`The linked message is gone`, text: t`The conversation opens where it was, or at its end.` });
       if (item)
         setTarget(
           item.parent && !rowsOf(list, toggled, true).some((r) => r.item.id === item.id) ? item.parent : item.id,
