@@ -8,6 +8,7 @@ import { initials } from "@/format/text";
 import { useWaiting } from "@/inbox/inbox";
 import { pretty } from "@/keys/chord";
 import { perform } from "@/keys/keyboard";
+import { Avatar, avatarSrc } from "@/kit/avatar";
 import { Button } from "@/kit/button";
 import { Icon, type IconName } from "@/kit/icon";
 import { Kbd } from "@/kit/kbd";
@@ -207,9 +208,14 @@ function AccountMenu() {
         <button
           type="button"
           aria-label={t`${initials(me.user.name || me.user.email)}: your account and settings`}
-          className="grid size-7 place-items-center rounded-full bg-bg3 text-meta font-medium hover:bg-bg2 pointer-coarse:size-9"
+          className="rounded-full hover:opacity-85"
         >
-          <span aria-hidden>{initials(me.user.name || me.user.email)}</span>
+          <Avatar
+            id={me.user.id}
+            name={me.user.name || me.user.email}
+            src={avatarSrc(team.slug, me.user)}
+            className="size-7 text-micro pointer-coarse:size-9"
+          />
         </button>
       }
     >

@@ -1,4 +1,7 @@
-import { initials } from "@/format/text";
+import { useQuery } from "@tanstack/react-query";
+import { membersQuery } from "@/api/queries";
+import { useTeam } from "@/state/team";
+import { Avatar, avatarSrc } from "./avatar";
 import { cx } from "./cx";
 
 export interface Face {
@@ -9,8 +12,14 @@ export interface Face {
   lit?: boolean;
 }
 
-/** Avatars: small circles with initials; names are in the accessible label and tooltip. */
+/** Avatars: small circles with pictures or initials; names are in the accessible label and tooltip. */
 export function Faces({ people, most = 4, label }: { people: Face[]; most?: number; label: string }) {
+  const team = useTeam().slug;
+  const members = useQuery({ ...membersQuery(team), enabled: people.length > 0, staleTime: 5 * 60_000 });
+  const srcOf = (id: string) => {
+    const user = members.data?.find((m) => m.user.id === id)?.user;
+    return user && avatarSrc(team, user);
+  };
   if (people.length === 0) return null;
   const names = people.map((p) => (p.note ? `${p.name}, ${p.note}` : p.name)).join("; ");
   return (
@@ -20,15 +29,13 @@ export function Faces({ people, most = 4, label }: { people: Face[]; most?: numb
       </span>
       <span aria-hidden className="flex">
         {people.slice(0, most).map((p) => (
-          <span
+          <Avatar
             key={p.userId}
-            className={cx(
-              "-ml-1 grid size-5 place-items-center rounded-full border bg-bg3 text-micro font-semibold text-fg first:ml-0",
-              p.lit ? "border-accent" : "border-bg1",
-            )}
-          >
-            {initials(p.name)}
-          </span>
+            id={p.userId}
+            name={p.name}
+            src={srcOf(p.userId)}
+            className={cx("-ml-1 size-5 text-micro ring-1 first:ml-0", p.lit ? "ring-accent" : "ring-bg1")}
+          />
         ))}
       </span>
       {people.length > most && (

@@ -7,6 +7,7 @@ import { api, data, type Schemas } from "@/api/client";
 import { keys, membersQuery, meQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
+import { Avatar, avatarSrc } from "@/kit/avatar";
 import { Button } from "@/kit/button";
 import { inputClass } from "@/kit/field";
 import { Once } from "@/kit/once";
@@ -104,6 +105,7 @@ function MemberRow({ member: m }: { member: Schemas["Member"] }) {
   const manage = team.can("member.manage") && (m.role !== "owner" || team.role === "owner");
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-1 py-2">
+      <Avatar id={m.user.id} name={m.user.name} src={avatarSrc(team.slug, m.user)} className="size-7 text-micro" />
       <div className="min-w-0 flex-1 basis-48">
         <p className="truncate">
           {m.user.name}

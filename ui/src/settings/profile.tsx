@@ -7,6 +7,7 @@ import { SettingsForm } from "@/kit/settings/form";
 import { Invitations } from "@/people/invitations";
 import { useRefreshMe } from "@/people/use-refresh-me";
 import { useMe, useTeam } from "@/state/team";
+import { AvatarSetting } from "./avatar";
 
 /** Who one is on this server. */
 export default function ProfileSettings() {
@@ -14,6 +15,7 @@ export default function ProfileSettings() {
   const team = useTeam();
   return (
     <div className="flex flex-col gap-6">
+      <AvatarSetting />
       <Name name={user.name} />
       <Email email={user.email} />
       {user.operator && (
