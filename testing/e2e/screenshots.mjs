@@ -208,6 +208,7 @@ try {
   );
   await take(
     await open("light", "?tab=changes", async (page) => {
+      await page.getByRole("button", { name: "Hide the agent" }).click(); // it was started for the dark picture
       await page.getByText("wordcount.py").first().waitFor();
       await page.getByText("wordcount.py", { exact: true }).first().click();
       await page.getByRole("region", { name: /^Comment by Mika/ }).first().waitFor();
