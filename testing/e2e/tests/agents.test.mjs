@@ -86,11 +86,11 @@ describe("agents", () => {
     await compose.prompt.fill('touch by-hand\n#write {"path":"made.txt","text":"one\\ntwo\\n"}');
     await compose.create.click();
     await page.waitForURL(/\/runs\/run_/);
-    const rows = page.getByRole("region", { name: "Attempts" }).getByRole("row");
-    const row = (name) => rows.filter({ has: page.getByRole("rowheader", { name }) });
+    const rows = page.getByRole("region", { name: "Attempts" }).getByRole("article");
+    const row = (name) => page.getByRole("article", { name });
     for (const name of [/^Claude Code/, /^Codex/]) await until(`${name} has written two lines`, async () => /\+2/.test(await row(name).innerText()));
     await page.getByRole("rowheader", { name: "by-hand" }).waitFor();
-    const states = async () => (await rows.allInnerTexts()).slice(1).join(" | ").replace(/\s+/g, " ");
+    const states = async () => (await rows.allInnerTexts()).join(" | ").replace(/\s+/g, " ");
     for (const name of [/^Claude Code/, /^Codex/, /^Shell/]) {
       await until(`${name} is idle`, async () => /Idle|Finished/.test(await row(name).innerText())).catch(async (e) => {
         throw new Error(`${e.message}: ${await states()}`);
@@ -103,8 +103,8 @@ describe("agents", () => {
       ["shell", "started", "Three ways · Shell"],
     ]);
     await shot(page, "agents-compared");
-    await row(/^Codex/).getByRole("button", { name: "Keep this one" }).click();
-    await page.getByRole("alertdialog").getByRole("button", { name: "Keep this one" }).click();
+    await row(/^Codex/).getByRole("button", { name: "Take this one" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Take this one" }).click();
     await until("the others are archived", async () => {
       const now = await instance.api("GET", `/runs/${run.id}`);
       return now.attempts.map((a) => a.workspace.state).join() === "archived,ready,archived";

@@ -40,8 +40,8 @@ describe("runs", { skip: !haveChromium && "Chromium is not installed" }, () => {
     await compose.prompt.fill("touch made-here 30");
     await compose.create.click();
     await page.waitForURL(/\/runs\/run_/);
-    const rows = page.getByRole("region", { name: "Attempts" }).getByRole("row");
-    await until("three attempts are shown", async () => (await rows.count()) === 4);
+    const cards = page.getByRole("region", { name: "Attempts" }).getByRole("article");
+    await until("three attempts are shown", async () => (await cards.count()) === 3);
     await page.getByText("Working").first().waitFor();
     // The talker repeats its prompt; the shell runs it.
     await until("files have changed", async () => (await page.getByRole("rowheader", { name: "told" }).count()) === 1);
@@ -53,16 +53,17 @@ describe("runs", { skip: !haveChromium && "Chromium is not installed" }, () => {
     const run = await instance.api("GET", `/runs/${id}`);
     assert.deepEqual(run.attempts.map((a) => a.state), ["started", "started", "started"]);
     assert.equal(new Set(run.attempts.map((a) => a.workspace.id)).size, 3);
-    await rows.nth(2).getByRole("button", { name: /Keep this one/ }).click();
+    await cards.nth(1).getByRole("button", { name: "Take this one" }).click();
     await page.getByRole("alertdialog").getByText(/Nothing is lost/).waitFor();
     assert.deepEqual(await axe(page), []);
-    await page.getByRole("alertdialog").getByRole("button", { name: "Keep this one" }).click();
-    await page.getByText("· kept").waitFor();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Take this one" }).click();
+    await cards.nth(1).getByText("Taken").waitFor();
+    await cards.nth(1).getByRole("link", { name: "Checks & merge" }).waitFor();
     await until("the others are archived", async () => {
       const now = await instance.api("GET", `/runs/${id}`);
       return now.attempts.map((a) => a.workspace.state).join() === "archived,ready,archived";
     });
-    await rows.nth(2).getByRole("link", { name: /^Open/ }).click();
+    await cards.nth(1).getByRole("link", { name: /^Open/ }).click();
     await page.getByRole("link", { name: "Compare" }).click();
     await page.waitForURL(/\/runs\/run_/);
     await page.goto(`${instance.url}/${instance.team}/runs`);

@@ -6,17 +6,15 @@ import { api, data } from "@/api/client";
 import { changesQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { visible } from "@/format/text";
-import { ago, duration, exact } from "@/format/time";
-import { Button, buttonClass } from "@/kit/button";
-import { Mark } from "@/kit/mark";
+import { ago } from "@/format/time";
 import { Page } from "@/kit/page";
 import { Counts, Failure, Skeleton } from "@/kit/states";
-import { SessionTokens } from "@/sessions/session-tokens";
 import { confirm } from "@/state/confirm";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
 import { useTitle } from "@/state/use-title";
-import { type Attempt, attemptMark, type Run, runKeys, runQuery, took } from "./runs";
+import { AttemptCard } from "./attempt-card";
+import { type Attempt, moves, type Run, runKeys, runQuery } from "./runs";
 
 const route = getRouteApi("/$team/runs/$run");
 
@@ -38,12 +36,14 @@ export function RunScreen() {
   return <Compare run={run.data} />;
 }
 
+const SHORT = 400; // characters of a prompt that is shown at once
+
 function Compare({ run }: { run: Run }) {
   const team = useTeam();
   const now = useNow(1000);
   return (
     <Page title={run.name} about={`${run.project_name}, ${ago(run.created_at, now)}`}>
-      <details className="mb-4">
+      <details className="mb-4" open={run.prompt.length <= SHORT}>
         <summary className="w-fit cursor-pointer text-meta text-accent">
           <Trans>Prompt</Trans>
         </summary>
@@ -56,10 +56,8 @@ function Compare({ run }: { run: Run }) {
 }
 
 const TH = "px-2 py-1.5 text-left font-normal whitespace-nowrap text-fg3";
-const TD = "px-2 py-2 align-top";
 
 function Attempts({ run, now, may }: { run: Run; now: number; may: boolean }) {
-  const team = useTeam();
   const keep = useKeep(run);
   const others = (a: Attempt) =>
     run.attempts.filter(
@@ -68,129 +66,48 @@ function Attempts({ run, now, may }: { run: Run; now: number; may: boolean }) {
   const ask = async (a: Attempt) => {
     const rest = others(a);
     const running = rest.filter((o) => o.workspace!.agents.running > 0).length;
+    const agent = a.agent_name;
+    const names = rest.map((o) => o.workspace!.key).join(", ");
     const yes =
       rest.length === 0 ||
       (await confirm({
-        title: t`Keep ${a.agent_name} and archive ${rest.length === 1 ? t`the other` : t`the ${rest.length} others`}?`,
+        title: plural(rest.length, {
+          one: `Take ${agent} and archive the other?`,
+          other: `Take ${agent} and archive the # others?`,
+        }),
         body: (
           <>
             <p>
-              <Trans>
-                {rest.map((o) => o.workspace!.key).join(", ")}: running sessions are stopped
-                {running > 0 ? t` (${plural(running, { one: "# agent", other: "# agents" })} working)` : ""}, branch and
-                folder are archived.
-              </Trans>
+              <Trans>{names}: running sessions are stopped, and branch and folder are archived.</Trans>
             </p>
+            {running > 0 && <p>{plural(running, { one: "# agent is at work.", other: "# agents are at work." })}</p>}
             <p>
               <Trans>Nothing is lost. An archived workspace can be restored with all its files.</Trans>
             </p>
           </>
         ),
-        action: t`Keep this one`,
+        action: t`Take this one`,
       }));
     if (yes) keep.mutate(a);
   };
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls sideways, also by keys
-    <section aria-label={t`Attempts`} tabIndex={0} className="overflow-x-auto border-y border-hairline">
-      <table className="w-full border-collapse">
-        <thead className="text-meta">
-          <tr>
-            <th className={TH}>
-              <Trans>Agent</Trans>
-            </th>
-            <th className={TH}>
-              <Trans>State</Trans>
-            </th>
-            <th className={TH}>
-              <Trans>Files</Trans>
-            </th>
-            <th className={TH}>
-              <Trans>Lines</Trans>
-            </th>
-            <th className={TH}>
-              <Trans>Time</Trans>
-            </th>
-            <th className={TH}>
-              <Trans>Models</Trans>
-            </th>
-            <th className={TH}>
-              <span className="sr-only">
-                <Trans>Actions</Trans>
-              </span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {run.attempts.map((a) => {
-            const s = attemptMark(a);
-            const w = a.workspace;
-            const time = took(a.session, now);
-            return (
-              <tr key={a.id} className="border-t border-hairline">
-                <th scope="row" className={`${TD} text-left font-medium`}>
-                  {a.agent_name}
-                  {run.kept === a.id && (
-                    <span className="text-meta text-merged">
-                      {" "}
-                      <Trans>· kept</Trans>
-                    </span>
-                  )}
-                  <span className="block text-meta font-normal text-fg3">{w?.key ?? a.name}</span>
-                  {a.argv.length > 0 && (
-                    <span className="block max-w-72 font-mono text-code font-normal break-words text-fg3">
-                      {visible(a.argv.join(" "))}
-                    </span>
-                  )}
-                </th>
-                <td className={TD}>
-                  <Mark kind={s.mark} word={s.word} />
-                  {s.why && <span className="block max-w-72 text-meta break-words text-fg2">{s.why}</span>}
-                </td>
-                <td className={`${TD} tabular-nums`}>{w ? w.changes.files : ""}</td>
-                <td className={`${TD} whitespace-nowrap`}>
-                  {w && <Counts additions={w.changes.additions} deletions={w.changes.deletions} />}
-                </td>
-                <td
-                  className={`${TD} whitespace-nowrap tabular-nums`}
-                  title={a.session ? exact(a.session.started_at) : ""}
-                >
-                  {time === undefined ? "" : duration(time)}
-                </td>
-                <td className={`${TD} whitespace-nowrap`}>{a.tokens && <SessionTokens tokens={a.tokens} />}</td>
-                <td className={TD}>
-                  <span className="flex justify-end gap-2">
-                    {w && (
-                      <Link
-                        to="/$team/w/$key"
-                        params={{ team: team.slug, key: w.key }}
-                        aria-label={t`Open ${w.key}`}
-                        className={buttonClass("plain")}
-                      >
-                        <Trans>Open</Trans>
-                      </Link>
-                    )}
-                    {may &&
-                      w &&
-                      w.state !== "archived" &&
-                      !w.deleted_at &&
-                      (others(a).length > 0 || run.kept !== a.id) && (
-                        <Button
-                          busy={keep.isPending && keep.variables.id === a.id && t`Keeping`}
-                          disabled={keep.isPending}
-                          onClick={() => void ask(a)}
-                          title={t`Keep ${a.agent_name} and archive the others`}
-                        >
-                          <Trans>Keep this one</Trans>
-                        </Button>
-                      )}
-                  </span>
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
+    <section aria-label={t`Attempts`} className="grid grid-cols-[repeat(auto-fill,minmax(min(100%,280px),1fr))] gap-3">
+      {run.attempts.map((a) => {
+        const w = a.workspace;
+        const there = w && w.state !== "archived" && !w.deleted_at;
+        const sensible = may && there && (others(a).length > 0 || run.kept !== a.id);
+        return (
+          <AttemptCard
+            key={a.id}
+            attempt={a}
+            now={now}
+            kept={run.kept === a.id}
+            onTake={sensible ? () => void ask(a) : undefined}
+            taking={keep.isPending && keep.variables.id === a.id}
+            busy={keep.isPending}
+          />
+        );
+      })}
     </section>
   );
 }
@@ -203,9 +120,9 @@ function useKeep(run: Run) {
       data(api.POST("/runs/{id}/keep", { params: { path: { id: run.id } }, body: { attempt_id: a.id } })),
     onSuccess: (next, a) => {
       client.setQueryData(runKeys.one(run.id), next);
-      toast({ kind: "good", title: t`${a.agent_name} is kept`, text: t`The others are archived.` });
+      toast({ kind: "good", title: t`${a.agent_name} is taken`, text: t`The others are archived.` });
     },
-    onError: (error, a) => toastError(t`${a.agent_name} was not kept`, error),
+    onError: (error, a) => toastError(t`${a.agent_name} was not taken`, error),
     onSettled: () => {
       void client.invalidateQueries({ queryKey: runKeys.one(run.id) });
       void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
@@ -220,7 +137,10 @@ function DiffStat({ attempts }: { attempts: Attempt[] }) {
   const team = useTeam();
   const shown = attempts.filter((a) => a.workspace && a.workspace.changes.files > 0);
   const changes = useQueries({
-    queries: shown.map((a) => ({ ...changesQuery(a.workspace!.id), refetchInterval: 5000 as const })),
+    queries: shown.map((a) => ({
+      ...changesQuery(a.workspace!.id),
+      refetchInterval: moves(a) ? (5000 as const) : (false as const),
+    })),
   });
   if (shown.length === 0)
     return (

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Session, Workspace } from "@/api/client";
-import { type Attempt, attemptMark, took } from "./runs";
+import { type Attempt, attemptMark, modelOf, took } from "./runs";
 
 const session = (more: Partial<Session>): Session =>
   ({
@@ -34,6 +34,12 @@ describe("attempts of a run", () => {
     expect(attemptMark(attempt({ session: session({ state: "waiting", state_reason: "asks" }) })).why).toBe("asks");
     expect(attemptMark(attempt({ workspace: { state: "archived" } as Workspace })).word).toBe("Archived");
     expect(attemptMark(attempt({ session: null })).word).toBe("Deleted");
+  });
+
+  it("knows the model its arguments name", () => {
+    expect(modelOf(["--mode", "plan", "--model", "sonnet"])).toBe("sonnet");
+    expect(modelOf(["--model=o3"])).toBe("o3");
+    expect(modelOf(["-m"])).toBe("");
   });
 
   it("says how long it took", () => {

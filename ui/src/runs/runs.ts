@@ -31,7 +31,7 @@ export const runsQuery = (team: string) =>
   });
 
 /** Whether an attempt may still change by itself. */
-function moves(a: Attempt): boolean {
+export function moves(a: Attempt): boolean {
   if (a.state === "failed") return false;
   return a.state !== "started" || !a.session || !hasEnded(a.session);
 }
@@ -57,4 +57,10 @@ export function took(s: Session | null, now: number): number | undefined {
   if (!s) return undefined;
   const until = s.ended_at ?? (s.state === "idle" ? s.state_at : now);
   return Math.max(0, until - s.started_at);
+}
+
+/** The model that an attempt's arguments name; "" if they name none. */
+export function modelOf(argv: readonly string[]): string {
+  const at = argv.findIndex((a) => a === "--model" || a === "-m");
+  return (at >= 0 ? argv[at + 1] : argv.find((a) => a.startsWith("--model="))?.slice("--model=".length)) ?? "";
 }
