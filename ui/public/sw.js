@@ -19,7 +19,7 @@ self.addEventListener("push", (e) => {
       await self.registration.showNotification(text(m.title) || "Something needs you", {
         body: text(m.body),
         tag: text(m.tag) || "parawork",
-        icon: "/icon.svg",
+        icon: "/icon-192.png",
         data: { path },
         timestamp: typeof m.at === "number" ? m.at : Date.now(),
       });
