@@ -14,8 +14,8 @@ const server = process.env.PARAWORK_URL ?? "http://127.0.0.1:8080";
 const SHOWN: Record<string, string[]> = {
   shell: ["start"],
   side: ["app/sidebar"],
+  overlay: ["kit/menu-parts", "kit/floating"],
   work: ["workspaces/workspace-screen", "changes/tab"],
-  overlay: ["kit/menu-parts", "kit/floating", "app/palette"],
 };
 
 interface Graph {

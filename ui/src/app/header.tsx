@@ -6,6 +6,7 @@ import { type ReactNode, Suspense } from "react";
 import { api } from "@/api/client";
 import { initials } from "@/format/text";
 import { useWaiting } from "@/inbox/inbox";
+import Bell from "@/inbox/notices/bell";
 import { pretty } from "@/keys/chord";
 import { perform } from "@/keys/keyboard";
 import { Avatar, avatarSrc } from "@/kit/avatar";
@@ -14,15 +15,12 @@ import { Icon, type IconName } from "@/kit/icon";
 import { Kbd } from "@/kit/kbd";
 import { Logo } from "@/kit/mark";
 import { Menu, MenuChoice, MenuItem, MenuLabel, MenuLine } from "@/kit/menu";
-import { lazy } from "@/kit/part";
 import { myInvitesQuery } from "@/people/api";
 import { look, setLook, type Theme } from "@/state/look";
 import { useStore } from "@/state/store";
 import { useMe, useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 import Spent from "./spent";
-
-const Bell = lazy(() => import("@/inbox/notices/bell"));
 
 interface NavProps {
   to: "/$team/inbox" | "/$team/w" | "/$team/tasks" | "/$team/p" | "/$team/machines" | "/$team/usage";
