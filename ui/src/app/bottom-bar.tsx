@@ -7,7 +7,7 @@ import { Icon } from "@/kit/icon";
 import { useTeam } from "@/state/team";
 
 const ITEM =
-  "flex min-h-12 short:min-h-9 short:flex-row pointer-coarse:min-h-11 flex-1 flex-col items-center justify-center gap-0.5 text-meta text-fg2 -outline-offset-2 data-[status=active]:text-accent";
+  "flex min-h-12 pointer-fine:short:min-h-9 short:flex-row pointer-coarse:min-h-11 flex-1 flex-col items-center justify-center gap-0.5 text-meta text-fg2 -outline-offset-2 data-[status=active]:text-accent";
 
 /** Main navigation on phones. */
 export function BottomBar() {

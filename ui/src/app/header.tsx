@@ -50,7 +50,7 @@ export function Header() {
       <Link
         to="/$team"
         params={params}
-        className="mr-2 flex items-center gap-2 rounded-sm font-semibold"
+        className="mr-2 flex items-center gap-2 rounded-sm font-semibold pointer-coarse:min-h-11 pointer-coarse:min-w-11"
         aria-label={t`Parawork home`}
       >
         <Logo />
@@ -212,7 +212,7 @@ function AccountMenu() {
             id={me.user.id}
             name={me.user.name || me.user.email}
             src={avatarSrc(team.slug, me.user)}
-            className="size-7 text-micro pointer-coarse:size-9"
+            className="size-7 text-micro pointer-coarse:size-11"
           />
         </button>
       }
