@@ -38,7 +38,7 @@ describe("attention", { skip: !haveChromium && "Chromium is not installed" }, ()
     await until("the number is in the title, the header and the icon", async () => (await page.title()).startsWith("(1) "));
     await page.getByRole("link", { name: /^Inbox.*1 waiting for you/ }).filter({ visible: true }).waitFor();
     assert.match(await page.locator("link[rel=icon]").getAttribute("href"), /^data:/);
-    await page.getByRole("row").filter({ hasText: ws.name }).getByText("Failed", { exact: true }).first().waitFor();
+    await page.getByRole("row").filter({ hasText: ws.name }).getByText("Failed", { exact: true }).filter({ visible: true }).first().waitFor();
 
     await page.keyboard.press("g");
     await page.keyboard.press("i");

@@ -271,7 +271,7 @@ function NameCell({ item, seen, problem }: { item: Item; seen: Seen | undefined;
         )}
         <span className="font-mono text-micro whitespace-nowrap text-fg3 @max-[560px]:hidden">{w.key}</span>
         <PrivateMark workspace={w} short />
-        {onDangerous(w) && <Danger short />}
+        {onDangerous(w) && <Danger />}
         <OverlapMark workspace={w} short />
         <PullMark workspace={w} />
         <Faces
