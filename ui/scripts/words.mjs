@@ -63,7 +63,7 @@ const STOP = new Set(
 const BRANDS = new Set(
   (
     "parawork Parawork Linux Windows Android Chrome Firefox Safari Edge Opera Python Stripe Gitea Forgejo Docker Discord " +
-    "GitHub GitLab JavaScript Asciicast Ctrl Alt Shift Esc"
+    "GitHub GitLab JavaScript HTML JSON Markdown Asciicast Ctrl Alt Shift Esc"
   ).split(" "),
 );
 
@@ -135,6 +135,8 @@ const hasJsx = (node) => {
   return found;
 };
 
+const PLURALS = /^(plural|select|selectOrdinal)$/;
+
 /** The place a value of this expression ends up in: what the string is for. */
 function sinkOf(path) {
   let p = path;
@@ -180,7 +182,8 @@ function sinkOf(path) {
         const key = up.node.key.name ?? up.node.key.value;
         if (up.parentPath.isObjectPattern()) return { kind: "none" };
         const call = up.parentPath.parentPath;
-        if (call?.isCallExpression() && CODE_CALLS.has(calleeName(call.node))) return { kind: "none" };
+        if (call?.isCallExpression() && (CODE_CALLS.has(calleeName(call.node)) || PLURALS.test(calleeName(call.node))))
+          return { kind: "none" };
         return named(String(key));
       }
       case "CallExpression":
