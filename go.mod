@@ -22,6 +22,7 @@ require (
 	github.com/mattn/go-sqlite3 v1.14.52
 	github.com/minio/minio-go/v7 v7.4.1
 	github.com/modelcontextprotocol/go-sdk v1.8.0
+	github.com/netresearch/go-cron v0.9.1
 	github.com/oapi-codegen/runtime v1.8.0
 	github.com/olahol/melody v1.1.4
 	github.com/stripe/stripe-go/v76 v76.25.0

@@ -181,6 +181,15 @@ func byPrompt(s *Server) find {
 	return inWorkspace(s, session, func(call *rest.Call, v sessions.Session) string { call.Session = v; return v.WorkspaceID })
 }
 
+// byAutomation finds an automation, which its whole team sees.
+func byAutomation(s *Server) find {
+	return byID(func(ctx context.Context, call *rest.Call, id string) (accounts.Object, error) {
+		a, err := s.cfg.Automations.Get(ctx, id)
+		call.Automation = a
+		return accounts.InTeam(a.TeamID), err
+	})
+}
+
 // byJob finds a job, which is as private as the workspace it works in.
 func byJob(s *Server) find {
 	return byID(func(ctx context.Context, call *rest.Call, id string) (accounts.Object, error) {

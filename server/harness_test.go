@@ -32,6 +32,7 @@ import (
 	"github.com/parawork/parawork/agent/models"
 	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/automations/jobs"
+	"github.com/parawork/parawork/automations/triggers"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/price"
@@ -67,6 +68,7 @@ import (
 	"github.com/parawork/parawork/sessions/runs"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/automationstore"
 	"github.com/parawork/parawork/store/avatarstore"
 	"github.com/parawork/parawork/store/jobstore"
 	"github.com/parawork/parawork/store/noticestore"
@@ -333,6 +335,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 		}})
 	h.cfg.Jobs = jobs.New(jobs.Config{Store: jobstore.New(h.db), Sessions: ss, Terminals: ss.Recordings, Workspaces: jobWorkspaces{ws.Records, ws.Lifecycle}, Sandboxes: h.cfg.Sandboxes, Places: jobPlaces{},
 		Artifacts: h.cfg.Artifacts, Hooks: h.cfg.Notify, Actor: h.accounts.Actor, Asks: func(string) bool { return false }, Bus: h.bus, Events: h.bus})
+	h.cfg.Automations = triggers.New(triggers.Config{Store: automationstore.New(h.db), Jobs: h.cfg.Jobs, Secrets: h.accounts, Actor: h.accounts.Actor, Events: h.bus})
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.accounts)
 	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})
@@ -602,7 +605,11 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"permission rule": prl.ID, "thread": thread.ID, "job": job.ID, "runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "memory": fact.ID, "skill": skill.ID, "checkpoint": ckp.ID, "code run": ran.ID, "sandbox": given.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
+	automation := triggers.Automation{ID: id.New("aut"), TeamID: team.ID, CreatedBy: userID, Name: "n", Trigger: triggers.Trigger{Kind: triggers.Manual}, Attempts: 1, Version: 1, CreatedAt: 1}
+	if err := automationstore.New(h.db).InsertAutomation(ctx, automation, 1000); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"automation": automation.ID, "permission rule": prl.ID, "thread": thread.ID, "job": job.ID, "runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "memory": fact.ID, "skill": skill.ID, "checkpoint": ckp.ID, "code run": ran.ID, "sandbox": given.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
 }
 
 // answer is what the guard says.
@@ -715,6 +722,8 @@ func kindOf(op string) string {
 		return "prompt"
 	case "getThread", "getThreadMedia", "followThread", "sendToThread", "interruptThread", "updateThread", "forkThread", "undoThread", "compactThread", "clearThread", "listThreadCommands":
 		return "thread"
+	case "getAutomation", "updateAutomation", "deleteAutomation", "runAutomation", "renewAutomationSecret", "listAutomationRuns":
+		return "automation"
 	case "getJob", "followJob", "cancelJob", "deleteJob":
 		return "job"
 	case "listPrompts", "createPrompt", "interruptSession", "getSessionThread":

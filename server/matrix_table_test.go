@@ -245,6 +245,16 @@ getJob                  viewer    read
 followJob               viewer    read
 cancelJob               member    attach
 deleteJob               member    attach
+listAutomations         viewer    read
+createAutomation        member    write
+previewAutomation       member    write
+getAutomation           viewer    read
+updateAutomation        member    attach
+deleteAutomation        member    attach
+runAutomation           member    attach
+renewAutomationSecret   member    attach
+listAutomationRuns      viewer    read
+reportEvent             public    -
 listWorkspaces          viewer    read
 createWorkspace         member    write
 getWorkspace            viewer    read

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/avatars"
+	"github.com/parawork/parawork/automations/triggers"
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/rest"
@@ -360,6 +361,18 @@ var policy = map[string]rule{
 	"followJob": of(accounts.ViewWorkspace, byJob),
 	"cancelJob": of(accounts.TypeTerminal, byJob),
 	"deleteJob": of(accounts.TypeTerminal, byJob),
+
+	// An automation runs as its owner: the handlers let nobody else change what it does.
+	"listAutomations":       of(accounts.ViewWorkspace, byTeam),
+	"createAutomation":      of(accounts.CreateWorkspace, byTeam),
+	"previewAutomation":     of(accounts.CreateWorkspace, byTeam),
+	"getAutomation":         of(accounts.ViewWorkspace, byAutomation),
+	"updateAutomation":      of(accounts.TypeTerminal, byAutomation),
+	"deleteAutomation":      of(accounts.TypeTerminal, byAutomation),
+	"runAutomation":         of(accounts.TypeTerminal, byAutomation),
+	"renewAutomationSecret": of(accounts.TypeTerminal, byAutomation),
+	"listAutomationRuns":    of(accounts.ViewWorkspace, byAutomation),
+	"reportEvent":           {access: anyone, ownProof: true, body: triggers.MaxPayload}, // see triggers.Service.Report
 
 	"listWorkspaces":  of(accounts.ViewWorkspace, byTeam),
 	"createWorkspace": rule{access: member, action: accounts.CreateWorkspace, find: byTeam, body: 32 << 20}.repeatable(), // with a first session it asks for TypeTerminal, too; attachments in base64

@@ -68,6 +68,7 @@ var auditWords = map[string]string{
 	// What the payment service reports is kept by itself, and what it changes is recorded where it does.
 	"stripeWebhook":  quiet,
 	"readBatch":      quiet, // it reads
+	"reportEvent":    quiet, // each is kept as a run of its automation
 	"callMcp":        quiet, // what it has done is recorded where it is done
 	"syncBilling":    quiet,
 	"beginCheckout":  "billing.checkout",

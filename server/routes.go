@@ -24,6 +24,7 @@ func (s *Server) byHand() []handRoute {
 		{http.MethodGet, "/runner/downloads/:file", "getRunnerDownload", s.ops.GetRunnerDownload, nil},
 		{http.MethodPost, stripePath, "stripeWebhook", s.stripeWebhook, nil},
 		{http.MethodPost, "/batch", "readBatch", s.readBatch, nil},
+		{http.MethodPost, "/automations/:id/events", "reportEvent", s.reportEvent, nil},
 		{http.MethodPost, mcpPath, "callMcp", s.callMCP, []echo.MiddlewareFunc{s.overMCP}},
 		{http.MethodGet, "/openapi.yaml", "getSpec", s.getSpec, nil},
 		{http.MethodHead, "/health", "getHealth", s.headHealth, nil},

@@ -30,6 +30,7 @@ import (
 	"github.com/parawork/parawork/agent/models"
 	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/automations/jobs"
+	"github.com/parawork/parawork/automations/triggers"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/price"
@@ -141,6 +142,7 @@ type Config struct {
 	Models        *models.Service      // of Agent
 	Permissions   *permissions.Service // of that agent's calls
 	Jobs          *jobs.Service
+	Automations   *triggers.Service
 	ToolGroups    *toolgroups.Service
 	Memory        *memory.Service
 	Skills        *skills.Service

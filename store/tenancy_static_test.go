@@ -143,7 +143,7 @@ func constants(n ast.Node, to map[string]ast.Expr) {
 // statements finds every statement of the packages with SQL: each text in a function, with the constants in it.
 func statements(t *testing.T) []statement {
 	t.Helper()
-	return slices.Concat(statementsIn(t, ".", "store"), statementsIn(t, "toolstore", "toolstore"), statementsIn(t, "oauthstore", "oauthstore"), statementsIn(t, "jobstore", "jobstore"), statementsIn(t, "threadstore", "threadstore"))
+	return slices.Concat(statementsIn(t, ".", "store"), statementsIn(t, "toolstore", "toolstore"), statementsIn(t, "oauthstore", "oauthstore"), statementsIn(t, "jobstore", "jobstore"), statementsIn(t, "automationstore", "automationstore"), statementsIn(t, "threadstore", "threadstore"))
 }
 
 // statementsIn finds those of the package in a folder.

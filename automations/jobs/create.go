@@ -129,6 +129,14 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID, key 
 	return j, true, nil
 }
 
+// Check refuses a request that Create would refuse. Errors: those of Create.
+func (s *Service) Check(ctx context.Context, actor accounts.Actor, teamID string, r Request) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	return s.admissible(ctx, actor, &Job{TeamID: teamID, CreatedBy: actor.User.ID, Request: r})
+}
+
 // again returns the job that was asked for with a key.
 func (s *Service) again(ctx context.Context, actor accounts.Actor, teamID, key, hash string) (Job, error) {
 	j, err := s.cfg.Store.JobByKey(ctx, teamID, actor.User.ID, key)

@@ -79,6 +79,7 @@ const (
 
 	JobStored  Point = "job.stored"  // a job has a row; nothing of it was begun
 	JobStarted Point = "job.started" // its session runs; its row does not know
+	RunAsked   Point = "run.asked"   // an automation's job has a row; the run does not know
 	JobEnding  Point = "job.ending"  // how it ends is stored; its session runs and its files are not collected
 
 	PlanDecided Point = "plan.decided" // a person has approved a plan; it has no tasks yet
@@ -252,5 +253,5 @@ var OfThePurge = []Point{PurgeBegun, PurgeRemoved}
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
 	CommitStaged, CommitMoved, ObjectsLent, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, UpdateApplied, PutAwayKept, PutAwayStored, PutAwayEnded, PutAwayDoomed, PutAwayCleared, RestoreRebuilt, RestoreStored,
 	SandboxStored, SandboxMade, SandboxPaused, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, SandboxRowStored, SandboxRowEnded, QueueClaimed, QueuePasted,
-	QueueTyped, QuestionStored, QuestionHanded, CheckpointTaken, RunMade, RunStarted, FirstStarting, FirstStarted, JobStored, JobStarted, JobEnding, PlanDecided, PlanTasked, SkillSaved, MachineEnrolled, MachineOnline,
+	QueueTyped, QuestionStored, QuestionHanded, CheckpointTaken, RunMade, RunStarted, FirstStarting, FirstStarted, JobStored, JobStarted, RunAsked, JobEnding, PlanDecided, PlanTasked, SkillSaved, MachineEnrolled, MachineOnline,
 	SegmentOpened, SegmentBeaten, SegmentClosed, HourRolled}

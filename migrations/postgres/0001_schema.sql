@@ -2303,6 +2303,66 @@ CREATE INDEX jobs_by_team ON jobs(team_id, created_at, id);
 CREATE INDEX jobs_live ON jobs(id) WHERE step <> 'done';
 CREATE INDEX jobs_by_workspace ON jobs(workspace_id);
 
+-- === Automations: what starts jobs by itself ===
+
+CREATE TABLE automations (
+    id         TEXT PRIMARY KEY,
+    team_id    TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    created_by TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    trigger    TEXT NOT NULL,             -- JSON: when it acts
+    work       TEXT NOT NULL,             -- JSON: the job it asks for
+    attempts   BIGINT NOT NULL,
+    limits     TEXT NOT NULL,             -- JSON
+    secret_id  TEXT NOT NULL DEFAULT '',  -- what reports to it are signed with
+    paused     BOOLEAN NOT NULL DEFAULT FALSE,
+    because    TEXT NOT NULL DEFAULT '',  -- why the server paused it
+    failures   BIGINT NOT NULL DEFAULT 0, -- runs that failed in a row
+    next_at    BIGINT NOT NULL DEFAULT 0, -- 0 = no time is set
+    version    BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    removed_at BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX automations_by_team ON automations(team_id, name);
+CREATE INDEX automations_due ON automations(next_at) WHERE next_at > 0;
+
+CREATE TABLE automation_runs (
+    id            TEXT PRIMARY KEY,
+    automation_id TEXT NOT NULL REFERENCES automations(id) ON DELETE CASCADE,
+    team_id       TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    event_id      TEXT NOT NULL,
+    cause         TEXT NOT NULL,             -- schedule, missed, event, manual
+    event         TEXT NOT NULL DEFAULT '',
+    fields        TEXT NOT NULL,             -- JSON: what its template may use
+    folded        BIGINT NOT NULL DEFAULT 0, -- further events while it waited
+    depth         BIGINT NOT NULL DEFAULT 0, -- how many runs led to it
+    state         TEXT NOT NULL,             -- waiting, running, completed, failed, skipped
+    job_ids       TEXT NOT NULL DEFAULT '[]',
+    code          TEXT NOT NULL DEFAULT '',
+    error         TEXT NOT NULL DEFAULT '',
+    cost_nano     BIGINT,                    -- NULL = unknown
+    version       BIGINT NOT NULL,
+    due_at        BIGINT NOT NULL,
+    created_at    BIGINT NOT NULL,
+    started_at    BIGINT NOT NULL DEFAULT 0,
+    ended_at      BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX automation_runs_by_automation ON automation_runs(automation_id, created_at, id);
+CREATE INDEX automation_runs_live ON automation_runs(created_at, id) WHERE state IN ('waiting', 'running');
+CREATE INDEX automation_runs_ended ON automation_runs(ended_at) WHERE ended_at > 0;
+
+-- Which events an automation was reported, so that none acts twice.
+CREATE TABLE automation_events (
+    automation_id TEXT NOT NULL REFERENCES automations(id) ON DELETE CASCADE,
+    event_id      TEXT NOT NULL,
+    team_id       TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    run_id        TEXT NOT NULL,
+    at            BIGINT NOT NULL,
+    PRIMARY KEY (automation_id, event_id)
+);
+CREATE INDEX automation_events_at ON automation_events(at);
+
 -- === Skills, and what Parawork's own agent reads ===
 
 CREATE TABLE thread_briefings (

@@ -323,6 +323,99 @@ func (e AuditEntryResult) Valid() bool {
 	}
 }
 
+// Defines values for AutomationKind.
+const (
+	AutomationKindGitHost  AutomationKind = "git_host"
+	AutomationKindManual   AutomationKind = "manual"
+	AutomationKindSchedule AutomationKind = "schedule"
+	AutomationKindWebhook  AutomationKind = "webhook"
+)
+
+// Valid indicates whether the value is a known member of the AutomationKind enum.
+func (e AutomationKind) Valid() bool {
+	switch e {
+	case AutomationKindGitHost:
+		return true
+	case AutomationKindManual:
+		return true
+	case AutomationKindSchedule:
+		return true
+	case AutomationKindWebhook:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AutomationRunCause.
+const (
+	AutomationRunCauseEvent    AutomationRunCause = "event"
+	AutomationRunCauseManual   AutomationRunCause = "manual"
+	AutomationRunCauseMissed   AutomationRunCause = "missed"
+	AutomationRunCauseSchedule AutomationRunCause = "schedule"
+)
+
+// Valid indicates whether the value is a known member of the AutomationRunCause enum.
+func (e AutomationRunCause) Valid() bool {
+	switch e {
+	case AutomationRunCauseEvent:
+		return true
+	case AutomationRunCauseManual:
+		return true
+	case AutomationRunCauseMissed:
+		return true
+	case AutomationRunCauseSchedule:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AutomationRunState.
+const (
+	AutomationRunStateCompleted AutomationRunState = "completed"
+	AutomationRunStateFailed    AutomationRunState = "failed"
+	AutomationRunStateRunning   AutomationRunState = "running"
+	AutomationRunStateSkipped   AutomationRunState = "skipped"
+	AutomationRunStateWaiting   AutomationRunState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the AutomationRunState enum.
+func (e AutomationRunState) Valid() bool {
+	switch e {
+	case AutomationRunStateCompleted:
+		return true
+	case AutomationRunStateFailed:
+		return true
+	case AutomationRunStateRunning:
+		return true
+	case AutomationRunStateSkipped:
+		return true
+	case AutomationRunStateWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AutomationTriggerMissed.
+const (
+	RunOnce AutomationTriggerMissed = "run_once"
+	Skip    AutomationTriggerMissed = "skip"
+)
+
+// Valid indicates whether the value is a known member of the AutomationTriggerMissed enum.
+func (e AutomationTriggerMissed) Valid() bool {
+	switch e {
+	case RunOnce:
+		return true
+	case Skip:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for BillingReportMeter.
 const (
 	BillingReportMeterMibSeconds  BillingReportMeter = "mib_seconds"
@@ -5626,6 +5719,215 @@ type AuditParty struct {
 
 	// Name As it was then
 	Name string `json:"name"`
+}
+
+// Automation defines model for Automation.
+type Automation struct {
+	Attempts int `json:"attempts"`
+
+	// Because Why Parawork paused it; empty: a person did
+	Because   string `json:"because"`
+	CreatedAt int64  `json:"created_at"`
+	CreatedBy string `json:"created_by"`
+
+	// EventsUrl Where events are reported
+	EventsUrl *string `json:"events_url"`
+
+	// Failed Of those
+	Failed  int              `json:"failed"`
+	Id      string           `json:"id"`
+	LastRun *AutomationRun   `json:"last_run"`
+	Limits  AutomationLimits `json:"limits"`
+
+	// MonthNano Spent since the first of the month; null without the right to see costs
+	MonthNano *int64 `json:"month_nano"`
+	Name      string `json:"name"`
+
+	// Next With schedule: the next five times
+	Next []int64 `json:"next"`
+
+	// NextAt With schedule: when it acts next
+	NextAt *int64 `json:"next_at"`
+	Paused bool   `json:"paused"`
+
+	// Runs Runs of the last 30 days
+	Runs int `json:"runs"`
+
+	// Secret What reports are signed with; shown once, when it is made
+	Secret    *string           `json:"secret,omitempty"`
+	Trigger   AutomationTrigger `json:"trigger"`
+	UpdatedAt int64             `json:"updated_at"`
+
+	// Work What a job is asked for; see JobRequest
+	Work AutomationWork `json:"work"`
+}
+
+// AutomationKind defines model for AutomationKind.
+type AutomationKind string
+
+// AutomationLimits defines model for AutomationLimits.
+type AutomationLimits struct {
+	// MonthNano Likewise, of all runs since the first of the month (UTC): none begins after it; 0 = none
+	MonthNano *int64 `json:"month_nano,omitempty"`
+
+	// RunNano Of models, nano-USD: a run that has spent more is cancelled; 0 = none
+	RunNano *int64 `json:"run_nano,omitempty"`
+}
+
+// AutomationList defines model for AutomationList.
+type AutomationList struct {
+	Items []Automation `json:"items"`
+}
+
+// AutomationPatch defines model for AutomationPatch.
+type AutomationPatch struct {
+	Attempts *int               `json:"attempts,omitempty"`
+	Limits   *AutomationLimits  `json:"limits,omitempty"`
+	Name     *string            `json:"name,omitempty"`
+	Paused   *bool              `json:"paused,omitempty"`
+	Trigger  *AutomationTrigger `json:"trigger,omitempty"`
+
+	// Work What a job is asked for; see JobRequest
+	Work *AutomationWork `json:"work,omitempty"`
+}
+
+// AutomationPreview defines model for AutomationPreview.
+type AutomationPreview struct {
+	Branch string `json:"branch"`
+
+	// Ignored Why it would not act on the sample; empty: it would
+	Ignored string `json:"ignored"`
+	Prompt  string `json:"prompt"`
+
+	// Times The next five times of a schedule
+	Times []int64 `json:"times"`
+
+	// Unknown Placeholders that nothing was known about
+	Unknown []string `json:"unknown"`
+}
+
+// AutomationPreviewRequest defines model for AutomationPreviewRequest.
+type AutomationPreviewRequest struct {
+	// Event The body of a sample
+	Event *string `json:"event,omitempty"`
+
+	// Headers Of a sample of an event, such as X-GitHub-Event
+	Headers *map[string]string `json:"headers,omitempty"`
+	Trigger AutomationTrigger  `json:"trigger"`
+
+	// Work What a job is asked for; see JobRequest
+	Work AutomationWork `json:"work"`
+}
+
+// AutomationRequest defines model for AutomationRequest.
+type AutomationRequest struct {
+	// Attempts Jobs of each run
+	Attempts *int              `json:"attempts,omitempty"`
+	Limits   *AutomationLimits `json:"limits,omitempty"`
+	Name     string            `json:"name"`
+	Trigger  AutomationTrigger `json:"trigger"`
+
+	// Work What a job is asked for; see JobRequest
+	Work AutomationWork `json:"work"`
+}
+
+// AutomationRun defines model for AutomationRun.
+type AutomationRun struct {
+	Cause AutomationRunCause `json:"cause"`
+
+	// Code Why it failed or was skipped; stable
+	Code      string `json:"code"`
+	CostNano  *int64 `json:"cost_nano"`
+	CreatedAt int64  `json:"created_at"`
+	DueAt     int64  `json:"due_at"`
+	EndedAt   *int64 `json:"ended_at"`
+
+	// Error Likewise, for people
+	Error string `json:"error"`
+	Event string `json:"event"`
+
+	// Fields What its template could use
+	Fields map[string]string `json:"fields"`
+
+	// Folded Further events that came while it waited: fields are of the last one
+	Folded    int                `json:"folded"`
+	Id        string             `json:"id"`
+	JobIds    []string           `json:"job_ids"`
+	StartedAt *int64             `json:"started_at"`
+	State     AutomationRunState `json:"state"`
+}
+
+// AutomationRunCause defines model for AutomationRun.Cause.
+type AutomationRunCause string
+
+// AutomationRunState defines model for AutomationRun.State.
+type AutomationRunState string
+
+// AutomationRunList defines model for AutomationRunList.
+type AutomationRunList struct {
+	Items      []AutomationRun `json:"items"`
+	NextCursor *string         `json:"next_cursor"`
+}
+
+// AutomationSecret defines model for AutomationSecret.
+type AutomationSecret struct {
+	Secret string `json:"secret"`
+}
+
+// AutomationStart defines model for AutomationStart.
+type AutomationStart struct {
+	// Event {"title": "..."} stands for event.title in the template
+	Event *map[string]string `json:"event,omitempty"`
+}
+
+// AutomationTrigger defines model for AutomationTrigger.
+type AutomationTrigger struct {
+	// Authors With git_host: people whose events count besides those who may write to the repository
+	Authors *[]string `json:"authors,omitempty"`
+
+	// Branches With git_host: only these target branches, with * for any characters but /
+	Branches *[]string `json:"branches,omitempty"`
+
+	// Cron With schedule: five fields, such as 0 9 * * 1-5
+	Cron *string `json:"cron,omitempty"`
+
+	// Events With git_host: issue_opened, issue_labelled, issue_assigned, pull_request_opened, pull_request_labelled, comment, review, check_failed, push
+	Events *[]string      `json:"events,omitempty"`
+	Kind   AutomationKind `json:"kind"`
+
+	// Labels With git_host: only what has one of them
+	Labels *[]string `json:"labels,omitempty"`
+
+	// Missed With schedule: what is done about times at which the server was down; absent: skip
+	Missed *AutomationTriggerMissed `json:"missed,omitempty"`
+
+	// TimeZone With schedule: an IANA name; absent: UTC
+	TimeZone *string `json:"time_zone,omitempty"`
+}
+
+// AutomationTriggerMissed With schedule: what is done about times at which the server was down; absent: skip
+type AutomationTriggerMissed string
+
+// AutomationWork What a job is asked for; see JobRequest
+type AutomationWork struct {
+	Account   *string   `json:"account,omitempty"`
+	Agent     string    `json:"agent"`
+	Argv      *[]string `json:"argv,omitempty"`
+	Artifacts *[]string `json:"artifacts,omitempty"`
+	Base      *string   `json:"base,omitempty"`
+
+	// Branch A template; absent: named by the prompt
+	Branch            *string `json:"branch,omitempty"`
+	ConfirmNoBoundary *bool   `json:"confirm_no_boundary,omitempty"`
+	Executor          *string `json:"executor,omitempty"`
+	Keep              *bool   `json:"keep,omitempty"`
+	Model             *string `json:"model,omitempty"`
+	ProjectId         *string `json:"project_id,omitempty"`
+
+	// Prompt A template: {{event.title}} stands for what the event says
+	Prompt    string  `json:"prompt"`
+	RunnerId  *string `json:"runner_id,omitempty"`
+	TimeoutMs *int64  `json:"timeout_ms,omitempty"`
 }
 
 // BilledTeam defines model for BilledTeam.
@@ -14332,6 +14634,17 @@ type GetArtifactContentParams struct {
 	Preview *bool `form:"preview,omitempty" json:"preview,omitempty"`
 }
 
+// RunAutomationParams defines parameters for RunAutomation.
+type RunAutomationParams struct {
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListAutomationRunsParams defines parameters for ListAutomationRuns.
+type ListAutomationRunsParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // DiffCheckpointParams defines parameters for DiffCheckpoint.
 type DiffCheckpointParams struct {
 	// Against `now`, or the id of another checkpoint of the workspace
@@ -15458,6 +15771,12 @@ type UpdateAgentAccountJSONRequestBody = AgentAccountChange
 // CreateArtifactLinkJSONRequestBody defines body for CreateArtifactLink for application/json ContentType.
 type CreateArtifactLinkJSONRequestBody = NewArtifactLink
 
+// UpdateAutomationJSONRequestBody defines body for UpdateAutomation for application/json ContentType.
+type UpdateAutomationJSONRequestBody = AutomationPatch
+
+// RunAutomationJSONRequestBody defines body for RunAutomation for application/json ContentType.
+type RunAutomationJSONRequestBody = AutomationStart
+
 // RestoreCheckpointJSONRequestBody defines body for RestoreCheckpoint for application/json ContentType.
 type RestoreCheckpointJSONRequestBody = CheckpointRestore
 
@@ -15725,6 +16044,12 @@ type SetTeamInstructionsJSONRequestBody = NewAgentInstructions
 // SetTeamAgentLimitsJSONRequestBody defines body for SetTeamAgentLimits for application/json ContentType.
 type SetTeamAgentLimitsJSONRequestBody = NewAgentLimits
 
+// CreateAutomationJSONRequestBody defines body for CreateAutomation for application/json ContentType.
+type CreateAutomationJSONRequestBody = AutomationRequest
+
+// PreviewAutomationJSONRequestBody defines body for PreviewAutomation for application/json ContentType.
+type PreviewAutomationJSONRequestBody = AutomationPreviewRequest
+
 // BeginCheckoutJSONRequestBody defines body for BeginCheckout for application/json ContentType.
 type BeginCheckoutJSONRequestBody = CheckoutRequest
 
@@ -15976,6 +16301,24 @@ type ServerInterface interface {
 	// CreateArtifactLink Create a link that lets somebody without a login download an artifact
 	// (POST /artifacts/{id}/links)
 	CreateArtifactLink(ctx echo.Context, id Id) error
+	// DeleteAutomation Remove an automation
+	// (DELETE /automations/{id})
+	DeleteAutomation(ctx echo.Context, id Id) error
+	// GetAutomation Get an automation
+	// (GET /automations/{id})
+	GetAutomation(ctx echo.Context, id Id) error
+	// UpdateAutomation Change, pause or continue an automation
+	// (PATCH /automations/{id})
+	UpdateAutomation(ctx echo.Context, id Id) error
+	// RunAutomation Have an automation act now, also one that is paused
+	// (POST /automations/{id}/run)
+	RunAutomation(ctx echo.Context, id Id, params RunAutomationParams) error
+	// ListAutomationRuns List an automation's runs, newest first
+	// (GET /automations/{id}/runs)
+	ListAutomationRuns(ctx echo.Context, id Id, params ListAutomationRunsParams) error
+	// RenewAutomationSecret Replace what reports to an automation are signed with
+	// (POST /automations/{id}/secret)
+	RenewAutomationSecret(ctx echo.Context, id Id) error
 	// CancelCheckRun Cancel a check run; has no effect on one that has ended
 	// (POST /check-runs/{id}/cancel)
 	CancelCheckRun(ctx echo.Context, id Id) error
@@ -16771,6 +17114,15 @@ type ServerInterface interface {
 	// ExportTeamAudit Export the team's audit log, oldest first
 	// (GET /teams/{team}/audit/export)
 	ExportTeamAudit(ctx echo.Context, team TeamSlug, params ExportTeamAuditParams) error
+	// ListAutomations List automations by name, with how their runs went
+	// (GET /teams/{team}/automations)
+	ListAutomations(ctx echo.Context, team TeamSlug) error
+	// CreateAutomation Have jobs start by themselves
+	// (POST /teams/{team}/automations)
+	CreateAutomation(ctx echo.Context, team TeamSlug) error
+	// PreviewAutomation Show what an automation would do, without doing it
+	// (POST /teams/{team}/automations/preview)
+	PreviewAutomation(ctx echo.Context, team TeamSlug) error
 	// GetBilling Get the team's plan and payment status
 	// (GET /teams/{team}/billing)
 	GetBilling(ctx echo.Context, team TeamSlug) error
@@ -17576,6 +17928,138 @@ func (w *ServerInterfaceWrapper) CreateArtifactLink(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateArtifactLink(ctx, id)
+	return err
+}
+
+// DeleteAutomation converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteAutomation(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteAutomation(ctx, id)
+	return err
+}
+
+// GetAutomation converts echo context to params.
+func (w *ServerInterfaceWrapper) GetAutomation(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetAutomation(ctx, id)
+	return err
+}
+
+// UpdateAutomation converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateAutomation(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateAutomation(ctx, id)
+	return err
+}
+
+// RunAutomation converts echo context to params.
+func (w *ServerInterfaceWrapper) RunAutomation(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RunAutomationParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RunAutomation(ctx, id, params)
+	return err
+}
+
+// ListAutomationRuns converts echo context to params.
+func (w *ServerInterfaceWrapper) ListAutomationRuns(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAutomationRunsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListAutomationRuns(ctx, id, params)
+	return err
+}
+
+// RenewAutomationSecret converts echo context to params.
+func (w *ServerInterfaceWrapper) RenewAutomationSecret(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RenewAutomationSecret(ctx, id)
 	return err
 }
 
@@ -22340,6 +22824,54 @@ func (w *ServerInterfaceWrapper) ExportTeamAudit(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ExportTeamAudit(ctx, team, params)
+	return err
+}
+
+// ListAutomations converts echo context to params.
+func (w *ServerInterfaceWrapper) ListAutomations(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListAutomations(ctx, team)
+	return err
+}
+
+// CreateAutomation converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateAutomation(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateAutomation(ctx, team)
+	return err
+}
+
+// PreviewAutomation converts echo context to params.
+func (w *ServerInterfaceWrapper) PreviewAutomation(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PreviewAutomation(ctx, team)
 	return err
 }
 
@@ -28137,6 +28669,15 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/jobs/:id", wrapper.GetJob, options.OperationMiddlewares["getJob"]...)
 	router.GET(options.BaseURL+"/jobs/:id/events", wrapper.FollowJob, options.OperationMiddlewares["followJob"]...)
 	router.POST(options.BaseURL+"/jobs/:id/cancel", wrapper.CancelJob, options.OperationMiddlewares["cancelJob"]...)
+	router.GET(options.BaseURL+"/teams/:team/automations", wrapper.ListAutomations, options.OperationMiddlewares["listAutomations"]...)
+	router.POST(options.BaseURL+"/teams/:team/automations", wrapper.CreateAutomation, options.OperationMiddlewares["createAutomation"]...)
+	router.POST(options.BaseURL+"/teams/:team/automations/preview", wrapper.PreviewAutomation, options.OperationMiddlewares["previewAutomation"]...)
+	router.DELETE(options.BaseURL+"/automations/:id", wrapper.DeleteAutomation, options.OperationMiddlewares["deleteAutomation"]...)
+	router.GET(options.BaseURL+"/automations/:id", wrapper.GetAutomation, options.OperationMiddlewares["getAutomation"]...)
+	router.PATCH(options.BaseURL+"/automations/:id", wrapper.UpdateAutomation, options.OperationMiddlewares["updateAutomation"]...)
+	router.POST(options.BaseURL+"/automations/:id/run", wrapper.RunAutomation, options.OperationMiddlewares["runAutomation"]...)
+	router.POST(options.BaseURL+"/automations/:id/secret", wrapper.RenewAutomationSecret, options.OperationMiddlewares["renewAutomationSecret"]...)
+	router.GET(options.BaseURL+"/automations/:id/runs", wrapper.ListAutomationRuns, options.OperationMiddlewares["listAutomationRuns"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/conversations", wrapper.ListConversations, options.OperationMiddlewares["listConversations"]...)
 	router.GET(options.BaseURL+"/sessions/:id/timing", wrapper.GetTiming, options.OperationMiddlewares["getTiming"]...)
 	router.GET(options.BaseURL+"/sessions/:id/moment", wrapper.GetMoment, options.OperationMiddlewares["getMoment"]...)
@@ -28636,6 +29177,252 @@ type CreateArtifactLinkdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateArtifactLinkdefaultApplicationProblemPlusJSONResponse) VisitCreateArtifactLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAutomationRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeleteAutomationResponseObject interface {
+	VisitDeleteAutomationResponse(w http.ResponseWriter) error
+}
+
+type DeleteAutomation204Response struct {
+}
+
+func (response DeleteAutomation204Response) VisitDeleteAutomationResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteAutomationdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteAutomationdefaultApplicationProblemPlusJSONResponse) VisitDeleteAutomationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAutomationRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetAutomationResponseObject interface {
+	VisitGetAutomationResponse(w http.ResponseWriter) error
+}
+
+type GetAutomation200JSONResponse Automation
+
+func (response GetAutomation200JSONResponse) VisitGetAutomationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAutomationdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetAutomationdefaultApplicationProblemPlusJSONResponse) VisitGetAutomationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAutomationRequestObject struct {
+	Id   Id `json:"id"`
+	Body *UpdateAutomationJSONRequestBody
+}
+
+type UpdateAutomationResponseObject interface {
+	VisitUpdateAutomationResponse(w http.ResponseWriter) error
+}
+
+type UpdateAutomation200JSONResponse Automation
+
+func (response UpdateAutomation200JSONResponse) VisitUpdateAutomationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAutomationdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateAutomationdefaultApplicationProblemPlusJSONResponse) VisitUpdateAutomationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunAutomationRequestObject struct {
+	Id     Id `json:"id"`
+	Params RunAutomationParams
+	Body   *RunAutomationJSONRequestBody
+}
+
+type RunAutomationResponseObject interface {
+	VisitRunAutomationResponse(w http.ResponseWriter) error
+}
+
+type RunAutomation200JSONResponse AutomationRun
+
+func (response RunAutomation200JSONResponse) VisitRunAutomationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunAutomation201JSONResponse AutomationRun
+
+func (response RunAutomation201JSONResponse) VisitRunAutomationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunAutomationdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RunAutomationdefaultApplicationProblemPlusJSONResponse) VisitRunAutomationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAutomationRunsRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListAutomationRunsParams
+}
+
+type ListAutomationRunsResponseObject interface {
+	VisitListAutomationRunsResponse(w http.ResponseWriter) error
+}
+
+type ListAutomationRuns200JSONResponse AutomationRunList
+
+func (response ListAutomationRuns200JSONResponse) VisitListAutomationRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAutomationRunsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListAutomationRunsdefaultApplicationProblemPlusJSONResponse) VisitListAutomationRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RenewAutomationSecretRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type RenewAutomationSecretResponseObject interface {
+	VisitRenewAutomationSecretResponse(w http.ResponseWriter) error
+}
+
+type RenewAutomationSecret200JSONResponse AutomationSecret
+
+func (response RenewAutomationSecret200JSONResponse) VisitRenewAutomationSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RenewAutomationSecretdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RenewAutomationSecretdefaultApplicationProblemPlusJSONResponse) VisitRenewAutomationSecretResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -39108,6 +39895,125 @@ func (response ExportTeamAuditdefaultApplicationProblemPlusJSONResponse) VisitEx
 	return err
 }
 
+type ListAutomationsRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type ListAutomationsResponseObject interface {
+	VisitListAutomationsResponse(w http.ResponseWriter) error
+}
+
+type ListAutomations200JSONResponse AutomationList
+
+func (response ListAutomations200JSONResponse) VisitListAutomationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAutomationsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListAutomationsdefaultApplicationProblemPlusJSONResponse) VisitListAutomationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAutomationRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *CreateAutomationJSONRequestBody
+}
+
+type CreateAutomationResponseObject interface {
+	VisitCreateAutomationResponse(w http.ResponseWriter) error
+}
+
+type CreateAutomation201JSONResponse Automation
+
+func (response CreateAutomation201JSONResponse) VisitCreateAutomationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAutomationdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateAutomationdefaultApplicationProblemPlusJSONResponse) VisitCreateAutomationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewAutomationRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *PreviewAutomationJSONRequestBody
+}
+
+type PreviewAutomationResponseObject interface {
+	VisitPreviewAutomationResponse(w http.ResponseWriter) error
+}
+
+type PreviewAutomation200JSONResponse AutomationPreview
+
+func (response PreviewAutomation200JSONResponse) VisitPreviewAutomationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewAutomationdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response PreviewAutomationdefaultApplicationProblemPlusJSONResponse) VisitPreviewAutomationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetBillingRequestObject struct {
 	Team TeamSlug `json:"team"`
 }
@@ -47907,6 +48813,24 @@ type StrictServerInterface interface {
 	// CreateArtifactLink Create a link that lets somebody without a login download an artifact
 	// (POST /artifacts/{id}/links)
 	CreateArtifactLink(ctx context.Context, request CreateArtifactLinkRequestObject) (CreateArtifactLinkResponseObject, error)
+	// DeleteAutomation Remove an automation
+	// (DELETE /automations/{id})
+	DeleteAutomation(ctx context.Context, request DeleteAutomationRequestObject) (DeleteAutomationResponseObject, error)
+	// GetAutomation Get an automation
+	// (GET /automations/{id})
+	GetAutomation(ctx context.Context, request GetAutomationRequestObject) (GetAutomationResponseObject, error)
+	// UpdateAutomation Change, pause or continue an automation
+	// (PATCH /automations/{id})
+	UpdateAutomation(ctx context.Context, request UpdateAutomationRequestObject) (UpdateAutomationResponseObject, error)
+	// RunAutomation Have an automation act now, also one that is paused
+	// (POST /automations/{id}/run)
+	RunAutomation(ctx context.Context, request RunAutomationRequestObject) (RunAutomationResponseObject, error)
+	// ListAutomationRuns List an automation's runs, newest first
+	// (GET /automations/{id}/runs)
+	ListAutomationRuns(ctx context.Context, request ListAutomationRunsRequestObject) (ListAutomationRunsResponseObject, error)
+	// RenewAutomationSecret Replace what reports to an automation are signed with
+	// (POST /automations/{id}/secret)
+	RenewAutomationSecret(ctx context.Context, request RenewAutomationSecretRequestObject) (RenewAutomationSecretResponseObject, error)
 	// CancelCheckRun Cancel a check run; has no effect on one that has ended
 	// (POST /check-runs/{id}/cancel)
 	CancelCheckRun(ctx context.Context, request CancelCheckRunRequestObject) (CancelCheckRunResponseObject, error)
@@ -48702,6 +49626,15 @@ type StrictServerInterface interface {
 	// ExportTeamAudit Export the team's audit log, oldest first
 	// (GET /teams/{team}/audit/export)
 	ExportTeamAudit(ctx context.Context, request ExportTeamAuditRequestObject) (ExportTeamAuditResponseObject, error)
+	// ListAutomations List automations by name, with how their runs went
+	// (GET /teams/{team}/automations)
+	ListAutomations(ctx context.Context, request ListAutomationsRequestObject) (ListAutomationsResponseObject, error)
+	// CreateAutomation Have jobs start by themselves
+	// (POST /teams/{team}/automations)
+	CreateAutomation(ctx context.Context, request CreateAutomationRequestObject) (CreateAutomationResponseObject, error)
+	// PreviewAutomation Show what an automation would do, without doing it
+	// (POST /teams/{team}/automations/preview)
+	PreviewAutomation(ctx context.Context, request PreviewAutomationRequestObject) (PreviewAutomationResponseObject, error)
 	// GetBilling Get the team's plan and payment status
 	// (GET /teams/{team}/billing)
 	GetBilling(ctx context.Context, request GetBillingRequestObject) (GetBillingResponseObject, error)
@@ -49622,6 +50555,204 @@ func (sh *strictHandler) CreateArtifactLink(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(CreateArtifactLinkResponseObject); ok {
 		return validResponse.VisitCreateArtifactLinkResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteAutomation operation middleware
+func (sh *strictHandler) DeleteAutomation(ctx echo.Context, id Id) error {
+	var request DeleteAutomationRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteAutomation(ctx.Request().Context(), request.(DeleteAutomationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteAutomation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteAutomationResponseObject); ok {
+		return validResponse.VisitDeleteAutomationResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetAutomation operation middleware
+func (sh *strictHandler) GetAutomation(ctx echo.Context, id Id) error {
+	var request GetAutomationRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAutomation(ctx.Request().Context(), request.(GetAutomationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAutomation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetAutomationResponseObject); ok {
+		return validResponse.VisitGetAutomationResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateAutomation operation middleware
+func (sh *strictHandler) UpdateAutomation(ctx echo.Context, id Id) error {
+	var request UpdateAutomationRequestObject
+
+	request.Id = id
+
+	var body UpdateAutomationJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateAutomation(ctx.Request().Context(), request.(UpdateAutomationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateAutomation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateAutomationResponseObject); ok {
+		return validResponse.VisitUpdateAutomationResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RunAutomation operation middleware
+func (sh *strictHandler) RunAutomation(ctx echo.Context, id Id, params RunAutomationParams) error {
+	var request RunAutomationRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body RunAutomationJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RunAutomation(ctx.Request().Context(), request.(RunAutomationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RunAutomation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RunAutomationResponseObject); ok {
+		return validResponse.VisitRunAutomationResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListAutomationRuns operation middleware
+func (sh *strictHandler) ListAutomationRuns(ctx echo.Context, id Id, params ListAutomationRunsParams) error {
+	var request ListAutomationRunsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAutomationRuns(ctx.Request().Context(), request.(ListAutomationRunsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAutomationRuns")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListAutomationRunsResponseObject); ok {
+		return validResponse.VisitListAutomationRunsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RenewAutomationSecret operation middleware
+func (sh *strictHandler) RenewAutomationSecret(ctx echo.Context, id Id) error {
+	var request RenewAutomationSecretRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RenewAutomationSecret(ctx.Request().Context(), request.(RenewAutomationSecretRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RenewAutomationSecret")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RenewAutomationSecretResponseObject); ok {
+		return validResponse.VisitRenewAutomationSecretResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -58214,6 +59345,127 @@ func (sh *strictHandler) ExportTeamAudit(ctx echo.Context, team TeamSlug, params
 		return err
 	} else if validResponse, ok := response.(ExportTeamAuditResponseObject); ok {
 		return validResponse.VisitExportTeamAuditResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListAutomations operation middleware
+func (sh *strictHandler) ListAutomations(ctx echo.Context, team TeamSlug) error {
+	var request ListAutomationsRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAutomations(ctx.Request().Context(), request.(ListAutomationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAutomations")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListAutomationsResponseObject); ok {
+		return validResponse.VisitListAutomationsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateAutomation operation middleware
+func (sh *strictHandler) CreateAutomation(ctx echo.Context, team TeamSlug) error {
+	var request CreateAutomationRequestObject
+
+	request.Team = team
+
+	var body CreateAutomationJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateAutomation(ctx.Request().Context(), request.(CreateAutomationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateAutomation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateAutomationResponseObject); ok {
+		return validResponse.VisitCreateAutomationResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// PreviewAutomation operation middleware
+func (sh *strictHandler) PreviewAutomation(ctx echo.Context, team TeamSlug) error {
+	var request PreviewAutomationRequestObject
+
+	request.Team = team
+
+	var body PreviewAutomationJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewAutomation(ctx.Request().Context(), request.(PreviewAutomationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewAutomation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PreviewAutomationResponseObject); ok {
+		return validResponse.VisitPreviewAutomationResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

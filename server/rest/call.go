@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/automations/jobs"
+	"github.com/parawork/parawork/automations/triggers"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/internal/fault"
@@ -40,6 +41,7 @@ type Call struct {
 	Command    command.Command
 	CodeRun    code.Run
 	Sandbox    sandboxes.Sandbox
+	Automation triggers.Automation
 	Job        jobs.Job
 	Machine    machines.Machine
 	Link       watch.Link

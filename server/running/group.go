@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/agent/models"
 	"github.com/parawork/parawork/automations/jobs"
+	"github.com/parawork/parawork/automations/triggers"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/images"
@@ -33,22 +34,23 @@ import (
 type Config struct {
 	Image string // what containers are made from unless a project says otherwise
 
-	Directory *directory.Service
-	Sessions  *sessions.Service
-	Prompts   *prompt.Queue
-	Questions *question.Board
-	History   *history.Recordings
-	Commands  *command.Commands
-	Code      *code.Service
-	Sandboxes *sandboxes.Service
-	Demo      *demo.Service // nil = off
-	Agent     *agent.Service
-	Models    *models.Service // of Agent
-	Jobs      *jobs.Service
-	Places    *manager.Manager
-	Images    *images.Service
-	Tokens    *tokens.Meter
-	Standings places.Standings
+	Directory   *directory.Service
+	Sessions    *sessions.Service
+	Prompts     *prompt.Queue
+	Questions   *question.Board
+	History     *history.Recordings
+	Commands    *command.Commands
+	Code        *code.Service
+	Sandboxes   *sandboxes.Service
+	Demo        *demo.Service // nil = off
+	Agent       *agent.Service
+	Models      *models.Service // of Agent
+	Jobs        *jobs.Service
+	Automations *triggers.Service
+	Places      *manager.Manager
+	Images      *images.Service
+	Tokens      *tokens.Meter
+	Standings   places.Standings
 	// Costs returns what workspaces cost so far, nano-USD.
 	Costs func(ctx context.Context, workspaceIDs []string) (map[string]int64, error)
 	// Parents returns the sessions that started sessions as subagents, by session.
@@ -91,6 +93,8 @@ type (
 	Threads struct{ *group }
 	// Jobs are work that scripts ask for.
 	Jobs struct{ *group }
+	// Automations start jobs by themselves.
+	Automations struct{ *group }
 )
 
 // Running has all operations of the package.
@@ -108,10 +112,11 @@ type Running struct {
 	Images
 	Threads
 	Jobs
+	Automations
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Running {
 	g := &group{shared, cfg}
-	return Running{Sessions{g}, Conversations{g}, Prompts{g}, Questions{g}, History{g}, Replay{g}, Commands{g}, Code{g}, Sandboxes{g}, Demo{g}, Images{g}, Threads{g}, Jobs{g}}
+	return Running{Sessions{g}, Conversations{g}, Prompts{g}, Questions{g}, History{g}, Replay{g}, Commands{g}, Code{g}, Sandboxes{g}, Demo{g}, Images{g}, Threads{g}, Jobs{g}, Automations{g}}
 }

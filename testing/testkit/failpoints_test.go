@@ -100,6 +100,7 @@ var scenarios = map[failpoint.Point]scenario{
 	failpoint.FirstStarting: {nil, (*death).createAndStart, (*death).firstOnce},
 	failpoint.FirstStarted:  {nil, (*death).createAndStart, (*death).firstOnce},
 
+	failpoint.RunAsked:   {(*death).writeAutomation, (*death).runAutomation, (*death).jobDoneOnce},
 	failpoint.JobStored:  {nil, (*death).job, (*death).jobDoneOnce},
 	failpoint.JobStarted: {nil, (*death).job, (*death).jobDoneOnce},
 	failpoint.JobEnding:  {nil, (*death).job, (*death).jobDoneOnce},

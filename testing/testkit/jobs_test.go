@@ -154,6 +154,18 @@ func (d *death) jobDoneOnce() {
 	}
 }
 
+// writeAutomation makes an automation that people start.
+func (d *death) writeAutomation() {
+	d.API("POST", "/teams/"+d.Team+"/automations", map[string]any{"name": "n", "trigger": map[string]any{"kind": "manual"},
+		"work": map[string]any{"agent": "command", "argv": []string{"sh", "-c", "echo x >> ran; sleep 0.2", "sh"}, "prompt": "{{event.what}}", "project_id": d.project, "artifacts": []string{"ran"}}}, nil)
+}
+
+func (d *death) runAutomation() {
+	var all struct{ Items []struct{ ID string } }
+	d.API("GET", "/teams/"+d.Team+"/automations", nil, &all)
+	_ = d.Try("POST", "/automations/"+all.Items[0].ID+"/run", map[string]any{"event": map[string]string{"what": "p"}}, nil)
+}
+
 // skill is a skill as the API shows it.
 type skill struct {
 	ID, Text       string

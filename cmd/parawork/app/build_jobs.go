@@ -5,24 +5,31 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/automations/jobs"
+	"github.com/parawork/parawork/automations/triggers"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/store/automationstore"
 	"github.com/parawork/parawork/store/jobstore"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
 )
 
 // automations do work that no person waits at.
-type automations struct{ jobs *jobs.Service }
+type automations struct {
+	jobs     *jobs.Service
+	triggers *triggers.Service
+}
 
 func newAutomations(a *App) *automations {
-	return &automations{jobs.New(jobs.Config{Store: jobstore.New(a.db), Sessions: a.sessions, Terminals: a.sessions.Recordings, Workspaces: jobWorkspaces{a.workspaces}, Sandboxes: a.toolbox.sandboxes,
+	work := jobs.New(jobs.Config{Store: jobstore.New(a.db), Sessions: a.sessions, Terminals: a.sessions.Recordings, Workspaces: jobWorkspaces{a.workspaces}, Sandboxes: a.toolbox.sandboxes,
 		Places: jobPlaces{a.choice, a.places}, Artifacts: a.artifacts, Hooks: a.notify, Actor: a.directory.Actor, Admit: a.admits,
 		Asks:  func(agent string) bool { return a.agents.CheckPermissions(agent, agents.AllPermissions) == nil },
-		Spent: spent{a.tokens}.of, Secrets: a.secrets, PublicURL: a.cfg.Server.PublicURL, Bus: a.bus, Events: a.events, Log: a.logOf("jobs")})}
+		Spent: spent{a.tokens}.of, Secrets: a.secrets, PublicURL: a.cfg.Server.PublicURL, Bus: a.bus, Events: a.events, Log: a.logOf("jobs")})
+	return &automations{work, triggers.New(triggers.Config{Store: automationstore.New(a.db), Jobs: work, Secrets: a.vault, Actor: a.directory.Actor, Events: a.events, PublicURL: a.cfg.Server.PublicURL,
+		Log: a.logOf("automations")})}
 }
 
 // jobWorkspaces makes the workspaces of jobs in projects.

@@ -18,6 +18,7 @@ func (a *App) components() []component {
 	list := []component{
 		{"suspension", a.suspension.Run},       // ends sessions and sandboxes
 		{"enforce", a.enforcer.Run},            // suspends and wakes sandboxes
+		{"automations", a.triggers.Run},        // asks for jobs
 		{"jobs", a.jobs.Run},                   // asks for sandboxes, workspaces and sessions
 		{"sandboxes", a.toolbox.sandboxes.Run}, // deletes workspaces
 		{"agent", a.toolbox.agent.Run},         // calls tools, asks in sessions

@@ -185,6 +185,120 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/automations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Get an automation */
+        get: operations["getAutomation"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove an automation
+         * @description By its owner, or by who manages the team. A run that goes on is cancelled. What runs made stays.
+         */
+        delete: operations["deleteAutomation"];
+        options?: never;
+        head?: never;
+        /**
+         * Change, pause or continue an automation
+         * @description What it does is changed by its owner alone, as whom it runs. Who manages the team may pause it.
+         */
+        patch: operations["updateAutomation"];
+        trace?: never;
+    };
+    "/automations/{id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Report an event to an automation
+         * @description The body is JSON of at most 1 MiB and is signed with the automation's secret: an HMAC-SHA-256 of the body as hex in `Parawork-Signature`, or
+         *     as GitHub (`X-Hub-Signature-256`), Gitea, Forgejo and GitLab sign their webhooks. An event acts at most once by its delivery's ID, or by
+         *     `Idempotency-Key`, or else by the hash of its body. It is stored when this is answered with 202, and acted on later.
+         */
+        post: operations["reportEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/automations/{id}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have an automation act now, also one that is paused
+         * @description By its owner alone. A repeated request with the same Idempotency-Key is answered with its run, and 200.
+         */
+        post: operations["runAutomation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/automations/{id}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** List an automation's runs, newest first */
+        get: operations["listAutomationRuns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/automations/{id}/secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace what reports to an automation are signed with
+         * @description By its owner alone. Reports that are signed with the old one are refused from now on.
+         */
+        post: operations["renewAutomationSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/batch": {
         parameters: {
             query?: never;
@@ -4471,6 +4585,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/teams/{team}/automations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** List automations by name, with how their runs went */
+        get: operations["listAutomations"];
+        put?: never;
+        /**
+         * Have jobs start by themselves
+         * @description An automation runs as the user who made it. One that other programs report events to is answered with its `secret`, which is shown once.
+         */
+        post: operations["createAutomation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/automations/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Show what an automation would do, without doing it */
+        post: operations["previewAutomation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams/{team}/billing": {
         parameters: {
             query?: never;
@@ -8578,6 +8736,181 @@ export interface components {
             kind: string;
             /** @description As it was then */
             name: string;
+        };
+        Automation: {
+            attempts: number;
+            /** @description Why Parawork paused it; empty: a person did */
+            because: string;
+            /** Format: int64 */
+            created_at: number;
+            created_by: string;
+            /** @description Where events are reported */
+            events_url: string | null;
+            /** @description Of those */
+            failed: number;
+            id: string;
+            last_run: components["schemas"]["AutomationRun"] | null;
+            limits: components["schemas"]["AutomationLimits"];
+            /**
+             * Format: int64
+             * @description Spent since the first of the month; null without the right to see costs
+             */
+            month_nano: number | null;
+            name: string;
+            /** @description With schedule: the next five times */
+            next: number[];
+            /**
+             * Format: int64
+             * @description With schedule: when it acts next
+             */
+            next_at: number | null;
+            paused: boolean;
+            /** @description Runs of the last 30 days */
+            runs: number;
+            /** @description What reports are signed with; shown once, when it is made */
+            secret?: string;
+            trigger: components["schemas"]["AutomationTrigger"];
+            /** Format: int64 */
+            updated_at: number;
+            work: components["schemas"]["AutomationWork"];
+        };
+        /** @enum {string} */
+        AutomationKind: "schedule" | "webhook" | "git_host" | "manual";
+        AutomationLimits: {
+            /**
+             * Format: int64
+             * @description Likewise, of all runs since the first of the month (UTC): none begins after it; 0 = none
+             */
+            month_nano?: number;
+            /**
+             * Format: int64
+             * @description Of models, nano-USD: a run that has spent more is cancelled; 0 = none
+             */
+            run_nano?: number;
+        };
+        AutomationList: {
+            items: components["schemas"]["Automation"][];
+        };
+        AutomationPatch: {
+            attempts?: number;
+            limits?: components["schemas"]["AutomationLimits"];
+            name?: string;
+            paused?: boolean;
+            trigger?: components["schemas"]["AutomationTrigger"];
+            work?: components["schemas"]["AutomationWork"];
+        };
+        AutomationPreview: {
+            branch: string;
+            /** @description Why it would not act on the sample; empty: it would */
+            ignored: string;
+            prompt: string;
+            /** @description The next five times of a schedule */
+            times: number[];
+            /** @description Placeholders that nothing was known about */
+            unknown: string[];
+        };
+        AutomationPreviewRequest: {
+            /** @description The body of a sample */
+            event?: string;
+            /** @description Of a sample of an event, such as X-GitHub-Event */
+            headers?: {
+                [key: string]: string;
+            };
+            trigger: components["schemas"]["AutomationTrigger"];
+            work: components["schemas"]["AutomationWork"];
+        };
+        AutomationRequest: {
+            /**
+             * @description Jobs of each run
+             * @default 1
+             */
+            attempts: number;
+            limits?: components["schemas"]["AutomationLimits"];
+            name: string;
+            trigger: components["schemas"]["AutomationTrigger"];
+            work: components["schemas"]["AutomationWork"];
+        };
+        AutomationRun: {
+            /** @enum {string} */
+            cause: "schedule" | "missed" | "event" | "manual";
+            /** @description Why it failed or was skipped; stable */
+            code: string;
+            /** Format: int64 */
+            cost_nano: number | null;
+            /** Format: int64 */
+            created_at: number;
+            /** Format: int64 */
+            due_at: number;
+            /** Format: int64 */
+            ended_at: number | null;
+            /** @description Likewise, for people */
+            error: string;
+            event: string;
+            /** @description What its template could use */
+            fields: {
+                [key: string]: string;
+            };
+            /** @description Further events that came while it waited: fields are of the last one */
+            folded: number;
+            id: string;
+            job_ids: string[];
+            /** Format: int64 */
+            started_at: number | null;
+            /** @enum {string} */
+            state: "waiting" | "running" | "completed" | "failed" | "skipped";
+        };
+        AutomationRunList: {
+            items: components["schemas"]["AutomationRun"][];
+            next_cursor: string | null;
+        };
+        AutomationSecret: {
+            secret: string;
+        };
+        AutomationStart: {
+            /** @description {"title": "..."} stands for event.title in the template */
+            event?: {
+                [key: string]: string;
+            };
+        };
+        AutomationTrigger: {
+            /** @description With git_host: people whose events count besides those who may write to the repository */
+            authors?: string[];
+            /** @description With git_host: only these target branches, with * for any characters but / */
+            branches?: string[];
+            /** @description With schedule: five fields, such as 0 9 * * 1-5 */
+            cron?: string;
+            /** @description With git_host: issue_opened, issue_labelled, issue_assigned, pull_request_opened, pull_request_labelled, comment, review, check_failed, push */
+            events?: string[];
+            kind: components["schemas"]["AutomationKind"];
+            /** @description With git_host: only what has one of them */
+            labels?: string[];
+            /**
+             * @description With schedule: what is done about times at which the server was down; absent: skip
+             * @enum {string}
+             */
+            missed?: "skip" | "run_once";
+            /** @description With schedule: an IANA name; absent: UTC */
+            time_zone?: string;
+        };
+        /** @description What a job is asked for; see JobRequest */
+        AutomationWork: {
+            account?: string;
+            agent: string;
+            argv?: string[];
+            artifacts?: string[];
+            base?: string;
+            /** @description A template; absent: named by the prompt */
+            branch?: string;
+            confirm_no_boundary?: boolean;
+            executor?: string;
+            keep?: boolean;
+            model?: string;
+            project_id?: string;
+            /** @description A template: {{event.title}} stands for what the event says */
+            prompt: string;
+            runner_id?: string;
+            /** Format: int64 */
+            timeout_ms?: number;
         };
         BilledTeam: {
             id: string;
@@ -16091,6 +16424,185 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getAutomation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The automation */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Automation"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteAutomation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    updateAutomation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AutomationPatch"];
+            };
+        };
+        responses: {
+            /** @description The automation */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Automation"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    reportEvent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Stored */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    runAutomation: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AutomationStart"];
+            };
+        };
+        responses: {
+            /** @description Asked for before with this key */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutomationRun"];
+                };
+            };
+            /** @description The run */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutomationRun"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listAutomationRuns: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Runs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutomationRunList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    renewAutomationSecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The new secret; it is shown once */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutomationSecret"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     readBatch: {
         parameters: {
             query?: never;
@@ -22907,6 +23419,86 @@ export interface operations {
                 };
                 content: {
                     "application/octet-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listAutomations: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Automations */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutomationList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createAutomation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AutomationRequest"];
+            };
+        };
+        responses: {
+            /** @description Made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Automation"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    previewAutomation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AutomationPreviewRequest"];
+            };
+        };
+        responses: {
+            /** @description What it would do */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutomationPreview"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -50,6 +50,7 @@ export function GlobalActions() {
   useAction("go.projects", () => void navigate({ to: "/$team/p", params }));
   useAction("go.machines", () => void navigate({ to: "/$team/machines", params }));
   useAction("go.sandboxes", () => void navigate({ to: "/$team/sandboxes", params }));
+  useAction("go.automations", () => void navigate({ to: "/$team/automations", params }));
   useAction("go.jobs", () => void navigate({ to: "/$team/jobs", params }));
   useAction("go.skills", () => void navigate({ to: "/$team/skills", params }));
   useAction("go.usage", () => void navigate({ to: "/$team/usage", params }), team.can("costs.view"));

@@ -234,6 +234,9 @@ function AccountMenu() {
       <MenuItem onSelect={() => perform("go.sandboxes")} keys="g z">
         <Trans>Sandboxes</Trans>
       </MenuItem>
+      <MenuItem onSelect={() => perform("go.automations")}>
+        <Trans>Automations</Trans>
+      </MenuItem>
       <MenuItem onSelect={() => perform("go.jobs")} keys="g q">
         <Trans>Jobs</Trans>
       </MenuItem>

@@ -239,6 +239,12 @@ const sandboxesRoute = createRoute({
   component: lazyRouteComponent(() => part(() => import("@/standalone/sandboxes-screen")), "SandboxesScreen"),
 });
 
+const automationsRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/automations",
+  component: lazyRouteComponent(() => part(() => import("@/automations/automations-screen")), "AutomationsScreen"),
+});
+
 const jobsRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/jobs",
@@ -307,6 +313,7 @@ const routeTree = rootRoute.addChildren([
     machinesRoute,
     machineRoute,
     sandboxesRoute,
+    automationsRoute,
     jobsRoute,
     skillsRoute,
     usageRoute,

@@ -76,6 +76,7 @@ export const ACTIONS = [
   { id: "go.projects", label: t`Projects`, keys: ["g p"], scope: "global", group: "Go to" },
   { id: "go.machines", label: t`Machines`, keys: ["g m"], scope: "global", group: "Go to" },
   { id: "go.sandboxes", label: t`Sandboxes`, keys: ["g z"], scope: "global", group: "Go to" },
+  { id: "go.automations", label: t`Automations`, keys: [], scope: "global", group: "Go to" },
   { id: "go.jobs", label: t`Jobs`, keys: ["g q"], scope: "global", group: "Go to" },
   { id: "go.skills", label: t`Skills`, keys: ["g g"], scope: "global", group: "Go to" },
   { id: "go.usage", label: t`Usage`, keys: ["g u"], scope: "global", group: "Go to" },
