@@ -56,7 +56,9 @@ func (s *Service) Report(ctx context.Context, automationID string, h http.Header
 	case a.Paused:
 		s.skip(&r, "automation_paused", "The automation is paused.")
 	case ignored != "":
-		s.skip(&r, "automation_ignored", ignored)
+		r.Fields = map[string]string{}
+		put(r.Fields, "event.title", fields["event.title"])
+		s.skip(&r, Ignored, ignored)
 	default:
 		if err := s.caused(ctx, a, &r); err != nil {
 			return r, false, err

@@ -58,8 +58,9 @@ func New(cfg Config) *Service {
 }
 
 const (
-	keepRuns = 90 * 24 * time.Hour
-	forget   = time.Hour // between looks for old rows
+	keepRuns    = 90 * 24 * time.Hour
+	keepSkipped = 7 * 24 * time.Hour // runs that started nothing: a git host reports much that nobody waits for
+	forget      = time.Hour          // between looks for old rows
 )
 
 // Run acts for all automations until ctx ends. The next server goes on.
@@ -76,7 +77,8 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-tick.C:
 		case <-s.poke:
 		case <-old.C:
-			if err := s.cfg.Store.ForgetRuns(ctx, s.cfg.Now().Add(-keepRuns).UnixMilli()); err != nil && ctx.Err() == nil {
+			now := s.cfg.Now()
+			if err := s.cfg.Store.ForgetRuns(ctx, now.Add(-keepRuns).UnixMilli(), now.Add(-keepSkipped).UnixMilli()); err != nil && ctx.Err() == nil {
 				s.cfg.Log.WarnContext(ctx, "old runs of automations could not be forgotten", "error", err)
 			}
 		}
@@ -102,7 +104,7 @@ func bad(field, format string, args ...any) error {
 
 func (a *Automation) check() error {
 	t := &a.Trigger
-	a.Name = strings.TrimSpace(a.Name)
+	a.Name, a.Work.TimeoutMs = strings.TrimSpace(a.Name), cmp.Or(a.Work.TimeoutMs, jobs.DefTimeout)
 	switch {
 	case a.Name == "" || utf8.RuneCountInString(a.Name) > MaxName || strings.ContainsAny(a.Name, "\n\r\x00"):
 		return bad("name", "An automation needs a name of at most %d characters in one line.", MaxName)

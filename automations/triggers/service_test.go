@@ -123,8 +123,7 @@ func (h *harness) until(what string, ok func() bool) {
 	}
 }
 
-func newHarness(t *testing.T) *harness {
-	db := storetest.SQLite(t)
+func newHarness(t *testing.T, db *store.DB) *harness {
 	user, team := storetest.Seed(t, db)
 	h := &harness{t: t, db: db, jobs: &queue{}, team: team.ID, actor: accounts.Actor{User: user, Memberships: []accounts.Membership{{Team: team, Role: accounts.Member}}}, ctx: tenant.All(t.Context(), "a test")}
 	h.s = triggers.New(triggers.Config{Store: automationstore.New(db), Jobs: h.jobs, Secrets: safe{}, Events: events.New(), Now: h.now, Look: 5 * time.Millisecond,
@@ -186,7 +185,7 @@ func (h *harness) ended(a triggers.Automation, n int) []triggers.Run {
 
 // A thousand events, some of them reported twice, become the run that goes on and one after it.
 func TestABurstOfEventsFolds(t *testing.T) {
-	h := newHarness(t)
+	h := newHarness(t, storetest.SQLite(t))
 	a, secret := h.make(triggers.Trigger{Kind: triggers.Webhook}, triggers.Limits{})
 	if _, _, err := h.s.Report(t.Context(), a.ID, http.Header{"Parawork-Signature": {sign("wrong", []byte("{}"))}}, []byte("{}")); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a wrong signature: %v", err)
@@ -214,7 +213,7 @@ func TestABurstOfEventsFolds(t *testing.T) {
 
 func TestTimesThatWereMissed(t *testing.T) {
 	for _, missed := range []triggers.Missed{triggers.Skip, triggers.RunOnce} {
-		h := newHarness(t)
+		h := newHarness(t, storetest.SQLite(t))
 		a, _ := h.make(triggers.Trigger{Kind: triggers.Schedule, Cron: "0 * * * *", Missed: missed}, triggers.Limits{})
 		h.later.Store((3*time.Hour + 30*time.Minute).Milliseconds()) // the server was down
 		end := h.runs()
@@ -230,8 +229,10 @@ func TestTimesThatWereMissed(t *testing.T) {
 	}
 }
 
-func TestBudgetsAndFailuresStopAnAutomation(t *testing.T) {
-	h := newHarness(t)
+func TestBudgetsAndFailuresStopAnAutomation(t *testing.T) { storetest.Each(t, budgetsAndFailures) }
+
+func budgetsAndFailures(t *testing.T, db *store.DB) {
+	h := newHarness(t, db)
 	a, _ := h.make(triggers.Trigger{Kind: triggers.Manual}, triggers.Limits{RunNano: 50, MonthNano: 60})
 	b, _ := h.make(triggers.Trigger{Kind: triggers.Manual}, triggers.Limits{})
 	defer h.runs()()
@@ -265,11 +266,21 @@ func TestBudgetsAndFailuresStopAnAutomation(t *testing.T) {
 	if got, _ := h.s.Get(h.ctx, b.ID); !got.Paused || got.Because == "" {
 		t.Errorf("after five failures: %+v", got)
 	}
+	_, health, err := h.s.List(h.ctx, h.team)
+	if x := health[a.ID]; err != nil || x.MonthNano != 70 || x.Runs != 1 || x.Failed != 1 || x.Last == nil || x.Last.State != triggers.Skipped {
+		t.Errorf("%+v, %v", x, err)
+	}
+	if _, err := automationstore.New(h.db).RunOfBranch(h.ctx, "prj_none", "main"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the run of an unknown branch: %v", err)
+	}
+	if err := automationstore.New(h.db).ForgetRuns(h.ctx, h.now().Add(time.Hour).UnixMilli(), 0); err != nil || len(h.all(b)) != 0 {
+		t.Errorf("runs that are old: %v", err)
+	}
 }
 
 // A server that dies after it has asked for a job, and before it has noted that, asks for none again.
 func TestARunIsAskedForOnce(t *testing.T) {
-	h := newHarness(t)
+	h := newHarness(t, storetest.SQLite(t))
 	a, _ := h.make(triggers.Trigger{Kind: triggers.Manual}, triggers.Limits{})
 	r, _, err := h.s.Start(h.ctx, a.ID, "", map[string]string{"n": "it"})
 	if err != nil {

@@ -97,6 +97,9 @@ const (
 	Skipped   State = "skipped" // nothing was started; Code says why
 )
 
+// Ignored is the code of runs for events that their automation does not wait for.
+const Ignored = "automation_ignored"
+
 // Ended reports whether a state is final.
 func (s State) Ended() bool { return s != Waiting && s != Running }
 
@@ -120,7 +123,7 @@ type Run struct {
 
 // Health sums up an automation for lists.
 type Health struct {
-	Last      *Run
+	Last      *Run  // without those that were Ignored
 	MonthNano int64 // spent since the first of the month
 	Runs      int   // in the last 30 days
 	Failed    int   // of those
@@ -161,8 +164,9 @@ type RunStore interface {
 	Spent(ctx context.Context, automationID string, since int64) (int64, error)
 	// RunOfBranch returns the run whose job made the workspace with a branch of a project.
 	RunOfBranch(ctx context.Context, projectID, branch string) (Run, error)
-	// ForgetRuns deletes runs that ended before a time, what was seen before it, and automations that were removed and have no live run.
-	ForgetRuns(ctx context.Context, before int64) error
+	// ForgetRuns deletes runs that ended before a time and those that were skipped before another, what was seen before the first, and
+	// automations that were removed and have no live run.
+	ForgetRuns(ctx context.Context, before, skippedBefore int64) error
 }
 
 // Jobs do the work.

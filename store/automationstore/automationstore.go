@@ -122,8 +122,8 @@ func (s *Automations) EditAutomation(ctx context.Context, id string, fn func(*tr
 // Healths returns the last run of each automation of a team, what its runs since month have spent, and how many since a time failed.
 func (s *Automations) Healths(ctx context.Context, teamID string, month, since int64) (map[string]triggers.Health, error) {
 	out := map[string]triggers.Health{}
-	last, err := s.runs(ctx, `SELECT `+runColumns+` FROM automation_runs r WHERE r.team_id = {team?} AND NOT EXISTS (SELECT 1 FROM automation_runs n WHERE n.automation_id = r.automation_id
-		AND (n.created_at > r.created_at OR n.created_at = r.created_at AND n.id > r.id) AND {team:n})`, teamID)
+	last, err := s.runs(ctx, `SELECT `+runColumns+` FROM automation_runs r WHERE r.team_id = {team?} AND r.code <> ? AND NOT EXISTS (SELECT 1 FROM automation_runs n WHERE n.automation_id = r.automation_id AND n.code <> ?
+		AND (n.created_at > r.created_at OR n.created_at = r.created_at AND n.id > r.id) AND {team:n})`, teamID, triggers.Ignored, triggers.Ignored)
 	if err != nil {
 		return nil, err
 	}

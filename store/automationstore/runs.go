@@ -149,9 +149,9 @@ func (s *Automations) RunOfBranch(ctx context.Context, projectID, branch string)
 }
 
 // ForgetRuns deletes what is older than a time; see triggers.Store.
-func (s *Automations) ForgetRuns(ctx context.Context, before int64) error {
+func (s *Automations) ForgetRuns(ctx context.Context, before, skippedBefore int64) error {
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		if _, err := s.db.Exec(ctx, `DELETE FROM automation_runs WHERE ended_at > 0 AND ended_at < ? AND {team}`, before); err != nil {
+		if _, err := s.db.Exec(ctx, `DELETE FROM automation_runs WHERE ended_at > 0 AND (ended_at < ? OR state = 'skipped' AND ended_at < ?) AND {team}`, before, skippedBefore); err != nil {
 			return err
 		}
 		if _, err := s.db.Exec(ctx, `DELETE FROM automation_events WHERE at < ? AND {team}`, before); err != nil {

@@ -200,6 +200,21 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
     });
   }
 
+  test("somebody reads German", async () => {
+    const page = await newPage(browser);
+    await signIn(page, instance, password);
+    await settings(page, "appearance");
+    await page.getByRole("group", { name: "Language" }).getByRole("button", { name: "Deutsch" }).click();
+    await page.getByRole("group", { name: "Sprache" }).getByRole("button", { name: "Deutsch", pressed: true }).waitFor();
+    assert.equal(await page.locator("html").getAttribute("lang"), "de");
+    await page.getByRole("link", { name: "Posteingang" }).first().waitFor();
+    assert.deepEqual(await axe(page, []), [], "accessibility in German");
+    await page.getByRole("group", { name: "Sprache" }).getByRole("button", { name: "English" }).click();
+    await page.getByRole("group", { name: "Language" }).waitFor();
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+
   test("tokens name what made them, and end with the password unless they are kept", async () => {
     const page = await newPage(browser, { colorScheme: "dark", viewport: { width: 390, height: 844 }, reducedMotion: "reduce" });
     await signIn(page, instance, password);

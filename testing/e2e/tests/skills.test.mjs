@@ -1,5 +1,6 @@
 // What an agent saves as a skill, from a job to its review and its next run, and the pages Jobs and Skills.
 import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
 import { Instance, password, until } from "../lib/instance.mjs";
@@ -115,6 +116,43 @@ describe("skills and jobs", { skip: !haveChromium && "Chromium is not installed"
     await until("the open page has what somebody else wrote", async () =>
       (await page.getByRole("textbox", { name: "Instructions" }).inputValue()) === "Write in French.");
     assert.deepEqual(await axe(page, []), [], "accessibility of the settings");
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+
+  test("an automation is made, runs by hand and by a report, and is paused", async () => {
+    const page = await newPage(browser);
+    await signIn(page, instance, password);
+    const work = { agent: "command", executor: "local", argv: ["sh", "-c", "echo done: \"$1\"", "sh"], prompt: "look at {{event.title}}" };
+    const made = await instance.api("POST", `/teams/${instance.team}/automations`, { name: "Look", trigger: { kind: "webhook" }, work });
+    await page.goto(`${instance.url}/${instance.team}/automations`);
+    const row = page.getByRole("list", { name: "Automations" }).getByRole("listitem").first();
+    await row.getByText("Look", { exact: true }).waitFor();
+    await row.getByRole("button", { name: "Run now: Look" }).click();
+    const run = async (n) => (await instance.api("GET", `/automations/${made.id}/runs`)).items[n]?.state;
+    await until("the run has ended", async () => (await run(0)) === "completed");
+    const body = JSON.stringify({ title: "the mast" });
+    const sent = await fetch(made.events_url.startsWith("http") ? made.events_url : instance.url + made.events_url, {
+      method: "POST",
+      body,
+      headers: { "Parawork-Signature": createHmac("sha256", made.secret).update(body).digest("hex") },
+    });
+    assert.equal(sent.status, 202);
+    await row.getByRole("button", { name: "Runs of Look" }).click();
+    await row.getByText("for an event: the mast").waitFor();
+    await until("the next run has ended", async () => (await run(1)) === "completed" && (await run(0)) === "completed");
+    const { items } = await instance.api("GET", `/automations/${made.id}/runs`);
+    assert.equal((await instance.api("GET", `/jobs/${items[0].job_ids[0]}`)).prompt, "look at the mast");
+    await row.getByRole("button", { name: "Pause Look" }).click();
+    await row.getByText("Paused").waitFor();
+    assert.deepEqual(await axe(page, []), [], "accessibility of the automations");
+    await page.getByRole("button", { name: "New automation" }).click();
+    const dialog = page.getByRole("dialog", { name: "New automation" });
+    await dialog.getByLabel("Prompt").fill("Tidy up");
+    await dialog.getByRole("button", { name: "Dry run" }).click();
+    await dialog.getByText("It would run at").waitFor();
+    assert.deepEqual(await axe(page, []), [], "accessibility of the dialog");
+    await shot(page, "automation");
     assert.deepEqual(page.problems, []);
     await page.context().close();
   });

@@ -170,7 +170,7 @@ function Row({ automation: a, edit }: { automation: Automation; edit: () => void
           </Button>
           {team.can("terminal.type") && (
             <>
-              <Button busy={run.busy && t`Starting`} onClick={() => void run.run()} aria-label={t`Run ${name} now`}>
+              <Button busy={run.busy && t`Starting`} onClick={() => void run.run()} aria-label={t`Run now: ${name}`}>
                 <Trans>Run now</Trans>
               </Button>
               <Button onClick={edit} aria-label={t`Edit ${name}`}>

@@ -20,13 +20,15 @@ export const COLUMNS: readonly Column[] = [
   { field: "session_minutes", title: t`Longest run`, unit: "minutes", most: 527_040 },
 ];
 
+const noLimit = () => t`no limit`;
+
 const NONE = /^(∞|none|no limit|unlimited)$/i;
 
 /** Parses a cell's text; undefined if it is invalid. */
 export function read(c: Column, text: string): Said | undefined {
   const t = text.trim();
   if (t === "" || /^plan$/i.test(t)) return "plan";
-  if (NONE.test(t)) return null;
+  if (NONE.test(t) || t.toLowerCase() === noLimit().toLowerCase()) return null;
   let n: number;
   if (c.field === "memory_mb") {
     const found = /^(\d{1,7}(?:\.\d{1,3})?)\s*(gb|g|mb|m)?$/i.exec(t);
@@ -42,7 +44,7 @@ export function read(c: Column, text: string): Said | undefined {
 /** A value as a cell shows it. */
 export function show(c: Column, v: Said | undefined): string {
   if (v === "plan" || v === undefined) return "";
-  if (v === null) return t`no limit`;
+  if (v === null) return noLimit();
   return c.field === "memory_mb" ? String(v / 1024) : String(v);
 }
 

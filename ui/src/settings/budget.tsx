@@ -122,7 +122,8 @@ const valuesOf = (b: Budget) => ({
   limit_nano: b.limit_nano,
   count_tokens: b.count_tokens,
   thresholds: b.thresholds,
-  overage: b.overage ? t`on` : t`stop`,
+  // Not for translation: values of the choice below.
+  overage: b.overage ? "on" : "stop",
   overage_cap_nano: b.overage_cap_nano,
   grace_seconds: b.grace_seconds,
   ...b.notify,
