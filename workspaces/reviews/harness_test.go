@@ -138,17 +138,17 @@ func (h *harness) snap(kind, title, session string) string {
 	h.git("add", "-A")
 	h.git("commit", "-q", "--allow-empty", "-m", title)
 	commit := h.git("rev-parse", "HEAD")
+	h.mu.Lock()
 	h.base = cmp.Or(h.base, commit)
-	head := h.base
+	h.clock++
+	base, at := h.base, h.clock
+	h.mu.Unlock()
+	head := base
 	if kind == "commit" {
 		head = commit
 	}
-	h.mu.Lock()
-	h.clock++
-	at := h.clock
-	h.mu.Unlock()
 	h.exec(`INSERT INTO snapshots (id, team_id, workspace_id, at, kind, title, session_id, commit_id, tree_id, head, base_commit) VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
-		id.New("snp"), h.w.TeamID, h.w.ID, at, kind, title, session, commit, h.git("rev-parse", "HEAD^{tree}"), head, h.base)
+		id.New("snp"), h.w.TeamID, h.w.ID, at, kind, title, session, commit, h.git("rev-parse", "HEAD^{tree}"), head, base)
 	h.bus.Publish(h.t.Context(), events.Event{Type: "snapshots.updated", ID: h.w.ID, WorkspaceID: h.w.ID, TeamID: h.w.TeamID})
 	return commit
 }
@@ -194,7 +194,9 @@ func (h *harness) Hold(_ context.Context, _, _ string, fn func() error) error { 
 func (h *harness) Resolve(ctx context.Context, _ workspaces.Workspace, rev, _ string) (reviews.Tree, error) {
 	switch rev {
 	case "base":
+		h.mu.Lock()
 		rev = h.base
+		h.mu.Unlock()
 	case "now", "head":
 		rev = "HEAD"
 	}

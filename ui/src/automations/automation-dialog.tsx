@@ -98,7 +98,7 @@ export function AutomationDialog({ of, onClose }: { of: Automation | undefined; 
   if (made)
     return (
       <Dialog open onClose={onClose} title={t`Report events to it`}>
-        <DialogBody>
+        <DialogBody className="flex flex-col gap-4">
           <p>
             <Trans>
               Add a webhook at the git host, or have your program send its events, to this address. They are signed with
@@ -124,7 +124,7 @@ export function AutomationDialog({ of, onClose }: { of: Automation | undefined; 
           if (!missing) void save.run();
         }}
       >
-        <DialogBody>
+        <DialogBody className="flex flex-col gap-4">
           <TextField label={t`Name`} value={name} maxLength={100} onChange={(e) => setName(e.target.value)} />
           <div>
             <p className="mb-1 font-medium">
