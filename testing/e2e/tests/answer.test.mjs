@@ -131,6 +131,7 @@ describe("answers", { skip }, () => {
     await page.getByRole("region", { name: /Last lines/ }).waitFor();
     await shot(page, "answer-phone");
     // With the phone's keyboard up the page is half as high: the question and the field stay in sight.
+    await page.getByLabel(/^Message to/).focus();
     await page.setViewportSize({ width: 390, height: 470 });
     for (const what of [allow, page.getByLabel(/^Message to/)]) {
       const box = await what.boundingBox();
