@@ -1,4 +1,5 @@
 import type { Terminal } from "@xterm/xterm";
+import { part } from "@/kit/part";
 
 /** Browsers keep a small number of WebGL contexts; beyond ours the DOM draws. */
 const MOST = 6;
@@ -13,7 +14,7 @@ const SETTLED = 80;
  */
 export async function withWebgl(term: Terminal, onRenderer: (renderer: "dom" | "webgl") => void): Promise<() => void> {
   if (inUse >= MOST) return () => {};
-  const { WebglAddon } = await import("@xterm/addon-webgl");
+  const { WebglAddon } = await part(() => import("@xterm/addon-webgl")); // also where the server is away for now
   if (inUse >= MOST) return () => {};
   try {
     const addon = new WebglAddon();
