@@ -142,7 +142,7 @@ describe("usage and quotas", { skip }, () => {
     await instance.api("PUT", `/teams/${instance.team}/quotas`, { items: [{ user_id: mika, hours_month: 0 }] });
     await go(`/w?new=${workspace.project_id}`);
     const compose = composer(page);
-    await (await compose.open("Where it runs")).getByRole("radio", { name: /E2B/ }).check();
+    await (await compose.open("Where it runs")).getByRole("radio", { name: /^E2B/ }).check();
     const before = page.getByRole("status").filter({ hasText: "Your hours for this month are used up." });
     await before.getByText(/of your 0 hours are left/).waitFor();
     await before.getByRole("button", { name: "Upgrade plan" }).scrollIntoViewIfNeeded();
