@@ -57,8 +57,13 @@ function send(base: string): void {
       for (const r of open) alone(r);
       return;
     }
+    if (answer.status === 401) {
+      // Some reads are for whoever is not signed in, those of the sign-in page among them.
+      for (const r of open) alone(r);
+      return;
+    }
     if (!answer.ok || !answer.body) {
-      // Whoever is not signed in, or a server that is not ready: the same for each.
+      // A server that is not ready: the same for each.
       for (const r of open) r.resolve(answer.clone());
       return;
     }
