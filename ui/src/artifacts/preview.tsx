@@ -1,10 +1,11 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 import { BASE, type Schemas } from "@/api/client";
 import { bytes } from "@/format/text";
 import { Prose } from "@/highlight/prose";
+import { lazy } from "@/kit/part";
 import { Failure, Output, Skeleton } from "@/kit/states";
 import { LinkOpener } from "@/state/links";
 import { openLink } from "@/terminal/open-link";

@@ -1,12 +1,13 @@
 import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { useNow } from "@/format/now";
 import { bytes, visible } from "@/format/text";
 import { ago, exact } from "@/format/time";
 import { Button, buttonClass } from "@/kit/button";
+import { lazy } from "@/kit/part";
 import { Empty, Failure, Skeleton } from "@/kit/states";
 import { confirm } from "@/state/confirm";
 import { useTeam } from "@/state/team";

@@ -1,7 +1,7 @@
 import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
-import { lazy, memo, type ReactNode, Suspense } from "react";
+import { memo, type ReactNode, Suspense } from "react";
 import { BASE } from "@/api/client";
 import { duration } from "@/format/time";
 import { CodeBlock, DiffBlock } from "@/highlight/code";
@@ -10,6 +10,7 @@ import { IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
 import { type MarkKind, Shape } from "@/kit/mark";
+import { lazy } from "@/kit/part";
 import { Counts, copyText } from "@/kit/states";
 import { type Call, callOf, toolWords } from "./call";
 import type { Item } from "./feed";

@@ -1,11 +1,12 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useRef, useState } from "react";
+import { Suspense, useRef, useState } from "react";
 import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { sentence } from "@/format/text";
 import { Button } from "@/kit/button";
+import { lazy } from "@/kit/part";
 import { CopyLine, Empty, Failure, FormError, Skeleton } from "@/kit/states";
 import { useAction } from "@/kit/use-action";
 

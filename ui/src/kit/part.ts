@@ -1,3 +1,4 @@
+// biome-ignore lint/style/noRestrictedImports: this is what all others use
 import { type ComponentType, lazy as reactLazy } from "react";
 
 const KEY = "parawork.reloaded";

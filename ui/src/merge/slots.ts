@@ -1,4 +1,5 @@
-import { type ComponentType, type LazyExoticComponent, lazy } from "react";
+import type { ComponentType, LazyExoticComponent } from "react";
+import { lazy } from "@/kit/part";
 import type { CardProps } from "./card";
 
 /** The positions of cards: status, before the merge, the merge, after it. */
