@@ -2,10 +2,12 @@ package server
 
 import (
 	"encoding/json"
+	"html"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -99,6 +101,26 @@ func TestConversationOverHTTP(t *testing.T) {
 	h.do("GET", "/api/v1/workspaces/"+p.ids["workspace"]+"/conversations?q=login", "", bearer(p.tokens["viewer"])...).into(t, &list)
 	if len(list.Items) != 1 || list.Items[0].SessionID != id || len(list.Items[0].Matches) != 2 || list.Items[0].Matches[0].Snippet != "Login works" {
 		t.Errorf("in the workspace: %+v", list)
+	}
+	// A value that was entered later is in no file, wherever the download is cut into pieces, and however the format writes it.
+	const value = `a <value> to "hide"`
+	if r := h.do("POST", "/api/v1/teams/"+p.team.Slug+"/secrets", `{"kind":"env","name":"LATER","value":"a <value> to \"hide\""}`, bearer(p.tokens["owner"])...); r.StatusCode != http.StatusCreated {
+		t.Fatalf("%d %s", r.StatusCode, r.body)
+	}
+	var said []conversation.Item
+	for i := range 30 {
+		said = append(said, conversation.Item{ID: "s" + strconv.Itoa(i), At: 4, Kind: conversation.Text, Text: strings.Repeat(value+" ", 200)})
+	}
+	if _, _, err := w.Append(said, func(int64) int64 { return -1 }, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"markdown", "html", "json"} {
+		r := h.do("GET", "/api/v1/sessions/"+id+"/export?format="+format, "", bearer(p.tokens["viewer"])...)
+		text := strings.ReplaceAll(html.UnescapeString(string(r.body)), `\"`, `"`)
+		text = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(text)
+		if n := strings.Count(text, value); n != 0 || len(text) < 100_000 {
+			t.Errorf("saved as %s: %d bytes hold the value %d times", format, len(text), n)
+		}
 	}
 	for _, path := range []string{path, "/api/v1/workspaces/" + p.ids["workspace"] + "/conversations"} {
 		if r := h.do("GET", path, "", bearer(p.tokens["outsider"])...); r.StatusCode != http.StatusNotFound {

@@ -43,7 +43,7 @@ func (s *Server) operations() operations {
 		People: people.New(people.Config{Directory: cfg.Directory, SignIn: cfg.SignIn, AgentAccounts: cfg.AgentAccounts, Avatars: cfg.Avatars, SSO: cfg.SSO, Workspaces: cfg.Workspaces, Quota: cfg.Quota, Sessions: cfg.Sessions,
 			Notify: cfg.Notify, Secrets: cfg.Secrets, Mail: cfg.Mail, Audit: cfg.Audit, Settings: cfg.Settings, Now: cfg.Now}, shared),
 		Running: running.New(running.Config{Image: cfg.Image, Directory: cfg.Directory, Sessions: cfg.Sessions, Prompts: cfg.Sessions.Queue, Questions: cfg.Sessions.Board, History: cfg.History,
-			Commands: cfg.Commands, Code: cfg.Code, Sandboxes: cfg.Sandboxes, Demo: cfg.Demo, Agent: cfg.Agent, Models: cfg.Models, Jobs: cfg.Jobs, Automations: cfg.Automations, Places: cfg.Places, Images: cfg.Images, Tokens: cfg.Tokens, Standings: place.Standings, Costs: cfg.Ledger.Costs, Parents: cfg.Subagents.Parents, Now: cfg.Now}, shared),
+			Commands: cfg.Commands, Code: cfg.Code, Sandboxes: cfg.Sandboxes, Demo: cfg.Demo, Agent: cfg.Agent, Models: cfg.Models, Jobs: cfg.Jobs, Automations: cfg.Automations, Places: cfg.Places, Images: cfg.Images, Tokens: cfg.Tokens, Standings: place.Standings, Costs: cfg.Ledger.Costs, Parents: cfg.Subagents.Parents, SecretsIn: cfg.Secrets.InAnswers, Now: cfg.Now}, shared),
 		Tooling: tooling.New(tooling.Config{Tools: cfg.Tools, Subagents: cfg.Subagents, Artifacts: cfg.Artifacts, Content: s.content, PublicURL: cfg.PublicURL, Tasks: cfg.Tasks, Issues: cfg.Issues, Checkpoints: cfg.Checkpoints, Calls: cfg.ToolCalls, Groups: cfg.ToolGroups, Memory: cfg.Memory, Skills: cfg.Skills, Edits: cfg.Edits, Languages: cfg.Languages, Desktops: cfg.Desktops, Permissions: cfg.Permissions, Directory: cfg.Directory, Now: cfg.Now}, shared),
 		Money:   costs,
 	}

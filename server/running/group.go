@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/manager"
+	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
@@ -55,6 +56,8 @@ type Config struct {
 	Costs func(ctx context.Context, workspaceIDs []string) (map[string]int64, error)
 	// Parents returns the sessions that started sessions as subagents, by session.
 	Parents func(ctx context.Context, sessionIDs ...string) (map[string]string, error)
+	// SecretsIn finds the values of a team's secrets in text; nil = it has none.
+	SecretsIn func(ctx context.Context, teamID string) (*redact.Finder, error)
 
 	Now func() time.Time
 }

@@ -80,7 +80,11 @@ var exports = map[history.Format][2]string{
 // ExportSession answers with a file of everything a session printed.
 func (h Replay) ExportSession(ctx context.Context, req api.ExportSessionRequestObject) (api.ExportSessionResponseObject, error) {
 	if kind, ok := savedAs[rest.Val(req.Params.Format)]; ok {
-		return exportAnswer{history.Export{ReadCloser: h.save(ctx, rest.CallOf(ctx).Session, *req.Params.Format), Size: -1}, "parawork-" + req.Id + kind[0], kind[1]}, nil
+		file, err := h.save(ctx, rest.CallOf(ctx).Session, *req.Params.Format)
+		if err != nil {
+			return nil, err
+		}
+		return exportAnswer{history.Export{ReadCloser: file, Size: -1}, "parawork-" + req.Id + kind[0], kind[1]}, nil
 	}
 	f := history.Asciicast
 	if req.Params.Format != nil {

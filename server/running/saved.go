@@ -10,9 +10,12 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
@@ -32,11 +35,12 @@ const savedPage = 200
 
 // writing is how a format is written: what comes before, between and after the items, and an item or a line of the terminal.
 type writing struct {
-	head, foot func(b *bytes.Buffer, s sessions.Session)
-	item       func(b *bytes.Buffer, it conversation.Placed, first bool) error
-	before     string // the terminal's lines
-	line       func(b *bytes.Buffer, text string, first bool) error
-	after      string
+	head   func(b *bytes.Buffer, s sessions.Session) error
+	foot   string
+	item   func(b *bytes.Buffer, it conversation.Placed, first bool) error
+	before string // the terminal's lines
+	line   func(b *bytes.Buffer, text string, first bool) error
+	after  string
 }
 
 // saved reads a conversation in a format, page by page; where an agent keeps no record, what its terminal showed.
@@ -44,6 +48,7 @@ type saved struct {
 	writing
 	buf      bytes.Buffer
 	session  sessions.Session
+	secrets  *redact.Finder // nil = the team has none
 	page     func(after int64) (conversation.Page, error)
 	terminal func() (io.ReadCloser, error)
 
@@ -53,9 +58,16 @@ type saved struct {
 	lines            *bufio.Reader
 }
 
-// save makes the reader of a session's conversation.
-func (h Replay) save(ctx context.Context, s sessions.Session, format api.ExportSessionParamsFormat) *saved {
-	out := &saved{writing: map[api.ExportSessionParamsFormat]writing{api.ExportSessionParamsFormatMarkdown: asMarkdown, api.ExportSessionParamsFormatHtml: asHTML, api.ExportSessionParamsFormatJson: asJSON}[format], session: s}
+// save makes the reader of a session's conversation. Secrets are masked before the text is formatted: what masks answers sees a download in
+// pieces, and does not know HTML.
+func (h Replay) save(ctx context.Context, s sessions.Session, format api.ExportSessionParamsFormat) (*saved, error) {
+	secrets, err := h.cfg.SecretsIn(ctx, s.TeamID)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Unavailable, "secrets_unknown", "The team's secrets, which must be masked, could not be read. Try again in a moment.")
+	}
+	s.Prompt = secrets.Text(s.Prompt, nil)
+	out := &saved{writing: map[api.ExportSessionParamsFormat]writing{api.ExportSessionParamsFormatMarkdown: asMarkdown, api.ExportSessionParamsFormatHtml: asHTML, api.ExportSessionParamsFormatJson: asJSON}[format],
+		session: s, secrets: secrets}
 	out.page = func(after int64) (conversation.Page, error) {
 		c, err := h.cfg.Sessions.Conversation(ctx, s.ID, conversation.Query{Limit: savedPage, Oldest: true, After: after})
 		return c.Page, err
@@ -63,7 +75,19 @@ func (h Replay) save(ctx context.Context, s sessions.Session, format api.ExportS
 	out.terminal = func() (io.ReadCloser, error) {
 		return h.cfg.History.Export(ctx, s.ID, history.PlainText)
 	}
-	return out
+	return out, nil
+}
+
+// masked is an item without the values of the team's secrets.
+func (s *saved) masked(it conversation.Placed) conversation.Placed {
+	for _, text := range []*string{&it.Text, &it.Tool, &it.Title, &it.Input, &it.Output, &it.Path, &it.Diff} {
+		*text = s.secrets.Text(*text, nil)
+	}
+	it.Media = slices.Clone(it.Media) // others read the conversation, too
+	for i := range it.Media {
+		it.Media[i].Name = s.secrets.Text(it.Media[i].Name, nil)
+	}
+	return it
 }
 
 // Read implements io.Reader.
@@ -90,7 +114,9 @@ func (s *saved) Close() error {
 func (s *saved) more() error {
 	if !s.begun {
 		s.begun = true
-		s.head(&s.buf, s.session)
+		if err := s.head(&s.buf, s.session); err != nil {
+			return err
+		}
 	}
 	if s.text != nil {
 		return s.moreText()
@@ -100,7 +126,7 @@ func (s *saved) more() error {
 		return err
 	}
 	for _, it := range page.Items {
-		if err := s.item(&s.buf, it, !s.any); err != nil {
+		if err := s.item(&s.buf, s.masked(it), !s.any); err != nil {
 			return err
 		}
 		s.any, s.read = true, it.Place
@@ -116,7 +142,8 @@ func (s *saved) more() error {
 		s.buf.WriteString(s.before)
 		return nil
 	}
-	return s.end()
+	s.end()
+	return nil
 }
 
 // moreText writes some lines of the terminal. One that is longer than the reader's buffer comes in parts.
@@ -124,13 +151,14 @@ func (s *saved) moreText() error {
 	for s.buf.Len() < 64<<10 {
 		line, _, err := s.lines.ReadLine()
 		if errors.Is(err, io.EOF) {
-			s.buf.WriteString(s.writing.after)
-			return s.end()
+			s.buf.WriteString(s.after)
+			s.end()
+			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := s.line(&s.buf, strings.ToValidUTF8(string(line), "\uFFFD"), !s.any); err != nil {
+		if err := s.line(&s.buf, s.secrets.Text(strings.ToValidUTF8(string(line), "\uFFFD"), nil), !s.any); err != nil {
 			return err
 		}
 		s.any = true
@@ -138,10 +166,9 @@ func (s *saved) moreText() error {
 	return nil
 }
 
-func (s *saved) end() error {
-	s.foot(&s.buf, s.session)
+func (s *saved) end() {
+	s.buf.WriteString(s.foot)
 	s.done = true
-	return nil
 }
 
 func clock(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC") }
@@ -186,8 +213,9 @@ func fenced(s string) string {
 }
 
 var asMarkdown = writing{
-	head: func(b *bytes.Buffer, s sessions.Session) {
+	head: func(b *bytes.Buffer, s sessions.Session) error {
 		fmt.Fprintf(b, "# %s, %s\n\nSession %s, started %s.\n\n", s.AgentName, clock(s.StartedAt)[:10], s.ID, clock(s.StartedAt))
+		return nil
 	},
 	item: func(b *bytes.Buffer, it conversation.Placed, _ bool) error {
 		if it.Kind == conversation.Spent {
@@ -212,11 +240,10 @@ var asMarkdown = writing{
 		b.WriteString("    " + text + "\n") // indented: no line can end the block
 		return nil
 	},
-	foot: func(*bytes.Buffer, sessions.Session) {},
 }
 
 var asHTML = writing{
-	head: func(b *bytes.Buffer, s sessions.Session) {
+	head: func(b *bytes.Buffer, s sessions.Session) error {
 		name := html.EscapeString(s.AgentName + ", " + clock(s.StartedAt)[:10])
 		fmt.Fprintf(b, `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
@@ -225,6 +252,7 @@ var asHTML = writing{
 pre{white-space:pre-wrap;overflow-wrap:anywhere;font:13px/1.45 ui-monospace,monospace;border:1px solid #8885;border-radius:6px;padding:.5rem .75rem;margin:.4rem 0}pre.said{font:inherit;border:0;padding:0}.prompt{border-left:3px solid #48f;padding-left:.75rem}.error h2{color:#c33}</style>
 </head><body><h1>%s</h1><p>Session %s, started %s.</p>
 `, name, name, html.EscapeString(s.ID), clock(s.StartedAt))
+		return nil
 	},
 	item: func(b *bytes.Buffer, it conversation.Placed, _ bool) error {
 		if it.Kind == conversation.Spent {
@@ -247,20 +275,21 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere;font:13px/1.45 ui-monospace,mono
 		return nil
 	},
 	after: "</pre>\n",
-	foot:  func(b *bytes.Buffer, _ sessions.Session) { b.WriteString("</body></html>\n") },
+	foot:  "</body></html>\n",
 }
 
 var asJSON = writing{
-	head: func(b *bytes.Buffer, s sessions.Session) {
-		about, _ := json.Marshal(map[string]any{"id": s.ID, "workspace_id": s.WorkspaceID, "agent": s.Agent, "agent_name": s.AgentName, "started_at": s.StartedAt, "ended_at": rest.Ptr(s.EndedAt), "prompt": s.Prompt})
+	head: func(b *bytes.Buffer, s sessions.Session) error {
+		about, err := json.Marshal(map[string]any{"id": s.ID, "workspace_id": s.WorkspaceID, "agent": s.Agent, "agent_name": s.AgentName, "started_at": s.StartedAt, "ended_at": rest.Ptr(s.EndedAt), "prompt": s.Prompt})
 		fmt.Fprintf(b, `{"session":%s,"items":[`, about)
+		return err
 	},
 	item: func(b *bytes.Buffer, it conversation.Placed, first bool) error {
 		return addJSON(b, conversationItemOf(it), first)
 	},
 	before: `],"terminal":[`,
 	line:   func(b *bytes.Buffer, text string, first bool) error { return addJSON(b, text, first) },
-	foot:   func(b *bytes.Buffer, _ sessions.Session) { b.WriteString("\n]}\n") },
+	foot:   "\n]}\n",
 }
 
 func addJSON(b *bytes.Buffer, v any, first bool) error {
