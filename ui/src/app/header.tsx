@@ -1,4 +1,4 @@
-import { t } from "@lingui/core/macro";
+import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
@@ -127,14 +127,18 @@ function TeamMenu() {
   const navigate = useNavigate();
   const invites = useQuery(myInvitesQuery()).data?.items ?? [];
   if (me.teams.length < 2 && invites.length === 0) return null;
-  const invited = invites.length === 1 ? "1 invitation" : `${invites.length} invitations`;
+  const invited = plural(invites.length, { one: "# invitation", other: "# invitations" });
   return (
     <Menu
       align="start"
       trigger={
         <button
           type="button"
-          aria-label={t`${team.name}${invites.length > 0 ? ` ${invited}` : ""}: switch to another team`}
+          aria-label={
+            invites.length > 0
+              ? t`${team.name} ${invited}: switch to another team`
+              : t`${team.name}: switch to another team`
+          }
           className="control-h flex min-w-0 items-center gap-1 rounded-md px-1.5 text-fg2 hover:bg-bg2 hover:text-fg"
         >
           <span className="max-w-[28vw] truncate md:max-w-48">{team.name}</span>{" "}
@@ -153,7 +157,7 @@ function TeamMenu() {
       <MenuChoice
         value={team.slug}
         onChange={(slug) => void navigate({ to: "/$team", params: { team: slug } })}
-        choices={me.teams.map((t) => [t.slug, t.suspended ? `${t.name} (suspended)` : t.name] as const)}
+        choices={me.teams.map((each) => [each.slug, each.suspended ? t`${each.name} (suspended)` : each.name] as const)}
       />
       {invites.length > 0 && (
         <>

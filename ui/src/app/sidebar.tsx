@@ -7,6 +7,7 @@ import { type KeyboardEvent, type PointerEvent, useCallback, useEffect, useMemo,
 import type { Workspace } from "@/api/client";
 import { workspacesQuery } from "@/api/queries";
 import { costOf } from "@/costs/workspace-cost";
+import { within } from "@/format/text";
 import { IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { Divider } from "@/kit/divider";
@@ -342,7 +343,7 @@ function RunRow({ row, seen }: { row: Row & { kind: "run" }; seen: Seen | undefi
           </span>
           <Says text={SAYS_WHY.has(s.group) ? s.text : ""} />
           <span className="block truncate text-meta text-fg3">
-            {plural(row.items.length, { one: "# attempt", other: "# attempts" })}, {s.word.toLowerCase()}
+            {plural(row.items.length, { one: "# attempt", other: "# attempts" })}, {within(s.word)}
           </span>
         </span>
       </Link>

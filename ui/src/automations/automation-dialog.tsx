@@ -161,10 +161,10 @@ export function AutomationDialog({ of, onClose }: { of: Automation | undefined; 
                   <Trans>Events</Trans>
                 </legend>
                 <div className="grid gap-x-4 sm:grid-cols-3">
-                  {EVENTS.map((e) => (
+                  {[...EVENTS].map(([e, name]) => (
                     <Check
                       key={e}
-                      label={e.replaceAll("_", " ")}
+                      label={name}
                       checked={events.includes(e)}
                       onChange={(c) =>
                         setEvents(c.target.checked ? [...events, e] : events.filter((other) => other !== e))

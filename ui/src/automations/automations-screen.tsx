@@ -15,7 +15,7 @@ import { useAction } from "@/kit/use-action";
 import { useTeam } from "@/state/team";
 import { useTitle } from "@/state/use-title";
 import { AutomationDialog } from "./automation-dialog";
-import { type Automation, type AutomationRun, automationsKey } from "./automations";
+import { type Automation, type AutomationRun, automationsKey, when } from "./automations";
 
 const STATE: Record<AutomationRun["state"], { mark: MarkKind; word: string }> = {
   waiting: { mark: "setup", word: t`Waits` },
@@ -74,19 +74,6 @@ export function AutomationsScreen() {
       )}
     </Page>
   );
-}
-
-function when(a: Automation): string {
-  switch (a.trigger.kind) {
-    case "schedule":
-      return `${a.trigger.cron} · ${a.trigger.time_zone ?? "UTC"}`;
-    case "git_host":
-      return (a.trigger.events ?? []).join(", ").replaceAll("_", " ");
-    case "webhook":
-      return t`Webhook`;
-    default:
-      return t`By hand`;
-  }
 }
 
 function Row({ automation: a, edit }: { automation: Automation; edit: () => void }) {

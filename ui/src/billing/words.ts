@@ -28,7 +28,7 @@ function memory(mb: number): string {
 
 /** The price of a plan for a member: "No charge", "$20.00 per member per month". */
 export function price(p: BillingPlan): string {
-  return p.seat_month_nano === 0 ? t`No charge` : `${usd(p.seat_month_nano)} per member per month`;
+  return p.seat_month_nano === 0 ? t`No charge` : t`${usd(p.seat_month_nano)} per member per month`;
 }
 
 /** An amount in the smallest unit of a currency. */
@@ -85,10 +85,10 @@ export function owing(b: Billing): { title: string; text: string } | undefined {
 }
 
 const INVOICE: Record<string, string> = {
-  draft: "being made",
+  draft: t`being made`,
   open: t`to pay`,
-  paid: "paid",
-  void: "void",
+  paid: t`paid`,
+  void: t`void`,
   uncollectible: t`not paid`,
 };
 

@@ -1,4 +1,4 @@
-import { t } from "@lingui/core/macro";
+import { plural, t } from "@lingui/core/macro";
 import type { ReactNode } from "react";
 import { Button } from "@/kit/button";
 import { Kbd } from "@/kit/kbd";
@@ -57,7 +57,7 @@ export function ControlBar({
           phase !== "live" && t`Reconnecting.`,
           driver(s),
           ...(notes ?? []),
-          s.viewers > 1 && `${s.viewers} people watch.`,
+          s.viewers > 1 && plural(s.viewers, { one: "# person watches.", other: "# people watch." }),
         ]
           .filter(Boolean)
           .join(" ")}

@@ -116,5 +116,7 @@ export default function RecordingPlayer({ url }: { url: string }) {
   );
 }
 
-const words = (a: RecordedAction) =>
-  `${a.by || t`Agent`}: ${a.tool.replaceAll("_", " ")}${a.target ? ` ${a.target}` : ""}${a.error ? ` (refused: ${a.error})` : ""}`;
+const words = (a: RecordedAction) => {
+  const done = `${a.by || t`Agent`}: ${a.tool.replaceAll("_", " ")}${a.target ? ` ${a.target}` : ""}`;
+  return a.error ? t`${done} (refused: ${a.error})` : done;
+};

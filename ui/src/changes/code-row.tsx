@@ -1,3 +1,4 @@
+import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { type ReactNode, useState } from "react";
 import { count } from "@/format/text";
@@ -12,7 +13,7 @@ import { changedWords } from "./diff/word-marks";
 const BG = ["", "bg-add-bg", "bg-del-bg"];
 const SIGN = ["", "+", "−"];
 const SIGN_COLOR = ["", "text-add", "text-del"];
-const WORD = ["", "added ", "removed "];
+const WORD = ["", `${t`added`} `, `${t`removed`} `];
 const NUMBER = "diff-number shrink-0 select-none pr-2 text-right text-fg3";
 
 interface LineProps {

@@ -57,7 +57,7 @@ export default function CompareDialog({ workspace: w, start, onChoose, onClose }
     }
     const timed: [number, Option][] = [];
     for (const k of commits.data ?? [])
-      timed.push([k.at, row(k.commit, visible(k.subject), `commit ${short(k.commit)}, ${ago(k.at, now)}`)]);
+      timed.push([k.at, row(k.commit, visible(k.subject), t`commit ${short(k.commit)}, ${ago(k.at, now)}`)]);
     for (const s of states.data?.pages.flatMap((p) => p.snapshots) ?? [])
       if (s.kind !== "commit" || !timed.some(([, o]) => o.value === s.head))
         timed.push([

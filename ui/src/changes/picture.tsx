@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { raw } from "@/api/client";
 import { tell } from "@/api/problem";
-import { bytes } from "@/format/text";
+import { bytes, within } from "@/format/text";
 import { Busy } from "@/kit/states";
 import type { ChangedFile, Comparison } from "./diff/types";
 import { fixed } from "./source";
@@ -102,7 +102,7 @@ export function Shown({ title, of, path, color, stamp }: ShownProps) {
       ) : url ? (
         <img
           src={url}
-          alt={`${path}, ${title.toLowerCase()}`}
+          alt={`${path}, ${within(title)}`}
           onLoad={(e) => setSize(`${e.currentTarget.naturalWidth} × ${e.currentTarget.naturalHeight},`)}
           onError={() => setBroken(true)}
           className="diff-picture max-h-[480px] max-w-full border border-hairline"

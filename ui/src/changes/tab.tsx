@@ -108,19 +108,15 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
             }
           >
             {w.merged_at ? (
-              <>
-                <Trans>
-                  Merged into <span className="font-mono text-code">{visible(w.base)}</span> {ago(w.merged_at, now)},
-                  and nothing has changed since. New changes appear here.
-                </Trans>
-              </>
+              <Trans>
+                Merged into <span className="font-mono text-code">{visible(w.base)}</span> {ago(w.merged_at, now)}, and
+                nothing has changed since. New changes appear here.
+              </Trans>
             ) : (
-              <>
-                <Trans>
-                  The branch is the same as <span className="font-mono text-code">{visible(w.base)}</span>. Files appear
-                  here as the agent writes them.
-                </Trans>
-              </>
+              <Trans>
+                The branch is the same as <span className="font-mono text-code">{visible(w.base)}</span>. Files appear
+                here as the agent writes them.
+              </Trans>
             )}
           </Empty>
         )}

@@ -135,10 +135,10 @@ function useFetch(projectId: string): { busy: boolean; run: () => void } {
 
 function BranchRow({ branch: b, now }: { branch: Branch; now: number }) {
   const notes = [
-    b.default && "default",
-    b.behind > 0 && `${count(b.behind)} behind`,
-    b.ahead > 0 && `${count(b.ahead)} ahead`,
-    b.checked_out && `in ${b.checked_out}`,
+    b.default && t`default`,
+    b.behind > 0 && t`${count(b.behind)} behind`,
+    b.ahead > 0 && t`${count(b.ahead)} ahead`,
+    b.checked_out && t`in ${b.checked_out}`,
   ].filter(Boolean);
   return (
     <span className="flex min-w-0 items-baseline gap-2" title={b.subject}>

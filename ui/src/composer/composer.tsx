@@ -1,4 +1,4 @@
-import { t } from "@lingui/core/macro";
+import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import {
   type ClipboardEvent,
@@ -235,7 +235,7 @@ function AgentChip({ c }: { c: Composing }) {
 function AttemptsChip({ c }: { c: Composing }) {
   const n = c.tries?.length ?? 1;
   return (
-    <Chip label={t`Attempts`} value={n === 1 && !c.several ? "1 attempt" : `${n} attempts`} wide>
+    <Chip label={t`Attempts`} value={plural(n, { one: "# attempt", other: "# attempts" })} wide>
       {c.tries ? (
         <>
           <Several agents={c.agents.data} tries={c.tries} onChange={c.setTries} />

@@ -82,7 +82,7 @@ function folded(rows: readonly Row[], toggled: ReadonlySet<string>): Row[] {
     const id = `${last.id}/undone`;
     const steps = rows.slice(from, i + 1).filter((r) => r.item.undone).length;
     const open = toggled.has(id);
-    const text = `${plural(steps, { one: "# step", other: "# steps" })} undone`;
+    const text = plural(steps, { one: "# step undone", other: "# steps undone" });
     out.push({ item: { ...last, ...NOTE, id, text }, depth: 0, steps, open });
     if (open) out.push(...rows.slice(from, i + 1));
   }

@@ -7,7 +7,7 @@ const short = new Intl.NumberFormat(locale(), { notation: "compact", maximumFrac
 
 /** Tokens in words: "Tokens: 12.3K in, 1.1K out, 45K from the cache". */
 export function spent(u: Schemas["TokenUsage"]): string {
-  const parts = [`${short.format(u.input)} in`, `${short.format(u.output)} out`];
+  const parts = [t`${short.format(u.input)} in`, t`${short.format(u.output)} out`];
   if (u.cache_read > 0) parts.push(t`${short.format(u.cache_read)} from the cache`);
   if (u.cache_write > 0) parts.push(t`${short.format(u.cache_write)} to the cache`);
   const cost =
@@ -17,4 +17,4 @@ export function spent(u: Schemas["TokenUsage"]): string {
 
 /** What something cost, or about that. */
 export const money = (c: { nano: number; estimated: boolean }): string =>
-  `${c.estimated ? "about " : ""}${usd(c.nano)}`;
+  c.estimated ? t`about ${usd(c.nano)}` : usd(c.nano);

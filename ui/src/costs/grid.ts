@@ -14,10 +14,10 @@ export interface Column {
 
 export const COLUMNS: readonly Column[] = [
   { field: "hours_month", title: t`Hours`, unit: t`a month`, most: 100_000 },
-  { field: "concurrent", title: t`At once`, unit: "sandboxes", most: 10_000 },
-  { field: "cpus", title: t`Cores`, unit: "largest size", most: 1024 },
+  { field: "concurrent", title: t`At once`, unit: t`sandboxes`, most: 10_000 },
+  { field: "cpus", title: t`Cores`, unit: t`largest size`, most: 1024 },
   { field: "memory_mb", title: t`Memory`, unit: t`GB, largest size`, most: 4 * 1024 * 1024 },
-  { field: "session_minutes", title: t`Longest run`, unit: "minutes", most: 527_040 },
+  { field: "session_minutes", title: t`Longest run`, unit: t`minutes`, most: 527_040 },
 ];
 
 const noLimit = () => t`no limit`;

@@ -104,7 +104,7 @@ export const isFailure = (error: string): boolean => error !== "" && error !== "
 /** The cost of a request; unknown is never shown as zero. */
 export function costWords(r: Pick<ModelRequest, "cost_nano" | "included">): string {
   if (r.included) return t`in the subscription`;
-  return r.cost_nano === null ? "unknown" : usd(r.cost_nano);
+  return r.cost_nano === null ? t`unknown` : usd(r.cost_nano);
 }
 
 /** Tokens that went in, with those from a cache; "?" where nobody knows. */
@@ -112,7 +112,7 @@ export function inWords(r: ModelRequest): string {
   if (r.input_tokens === null) return "?";
   const cached = r.cache_read_tokens ?? 0;
   const all = r.input_tokens + cached + (r.cache_write_tokens ?? 0) + (r.cache_write_hour_tokens ?? 0);
-  return cached > 0 ? `${count(all)} (${count(cached)} cached)` : count(all);
+  return cached > 0 ? t`${count(all)} (${count(cached)} cached)` : count(all);
 }
 
 /** Rules being edited: numbers are text until saved. */

@@ -48,8 +48,8 @@ export function planWords(q: Quota): string {
 
 /** What a plan costs. */
 export function planPrice(p: Pick<Plan, "seat_month_nano" | "trial_days" | "metered_usage">): string {
-  const seat = p.seat_month_nano > 0 ? `${usd(p.seat_month_nano)} per member per month` : t`free of charge`;
-  return [seat, p.metered_usage && "plus usage", p.trial_days > 0 && `${p.trial_days}-day trial`]
+  const seat = p.seat_month_nano > 0 ? t`${usd(p.seat_month_nano)} per member per month` : t`free of charge`;
+  return [seat, p.metered_usage && t`plus usage`, p.trial_days > 0 && t`${p.trial_days}-day trial`]
     .filter(Boolean)
     .join(", ");
 }

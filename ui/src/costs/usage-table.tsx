@@ -1,6 +1,7 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { useState } from "react";
+import { nounWithin } from "@/format/text";
 import { cx } from "@/kit/cx";
 import { locale } from "@/language/locale";
 import { clockSpell, spell, tokenCount } from "./amounts";
@@ -30,7 +31,14 @@ const COLUMNS: readonly Column[] = [
     wide: true,
   },
   { by: "tokens_cost_nano", title: t`Models`, cell: (f, e) => modelWords(f, moneyOf(e)) },
-  { by: "whole", title: t`Total`, cell: (f, e) => moneyOf(e)(whole(f)) + (f.tokens_unknown > 0 ? " + unknown" : "") },
+  {
+    by: "whole",
+    title: t`Total`,
+    cell: (f, e) => {
+      const known = moneyOf(e)(whole(f));
+      return f.tokens_unknown > 0 ? t`${known} + unknown` : known;
+    },
+  },
 ];
 
 /** Usage as a table with totals. Exact amounts are to the nano-dollar and the second. */
@@ -63,7 +71,7 @@ export function UsageTable({
       >
         <table className="w-full text-left">
           <caption className="sr-only">
-            <Trans>Usage by {columnOf(group).toLowerCase()}</Trans>
+            <Trans>Usage by {nounWithin(columnOf(group))}</Trans>
           </caption>
           <thead>
             <tr className="text-meta text-fg3">

@@ -1,4 +1,4 @@
-import { t } from "@lingui/core/macro";
+import { plural, t } from "@lingui/core/macro";
 import { usd } from "@/format/money";
 import { dayLong, dayShort, daySpan, exactUsd, hourShort } from "./amounts";
 import type { Span, Usage, UsageFigures, UsageGroup, UsageItem } from "./api";
@@ -67,7 +67,7 @@ export function basisWords(f: Pick<Usage["forecast"], "basis" | "days">): string
     case "last_7_days":
       return t`at the rate of the last seven days`;
     case "since_first":
-      return t`at the rate of the last ${f.days === 1 ? t`day` : t`${f.days} days`}`;
+      return plural(f.days, { one: "at the rate of the last day", other: "at the rate of the last # days" });
     case "today":
       return t`at today's rate`;
     case "nothing_used":
@@ -78,7 +78,7 @@ export function basisWords(f: Pick<Usage["forecast"], "basis" | "days">): string
 /** What models cost: unknown stays unknown. */
 export function modelWords(f: Pick<UsageFigures, "tokens_cost_nano" | "tokens_unknown">, money = usd): string {
   if (f.tokens_unknown === 0) return money(f.tokens_cost_nano);
-  return f.tokens_cost_nano === 0 ? "unknown" : `${money(f.tokens_cost_nano)} + unknown`;
+  return f.tokens_cost_nano === 0 ? t`unknown` : t`${money(f.tokens_cost_nano)} + unknown`;
 }
 
 export const moneyOf = (exact: boolean): ((nano: number) => string) => (exact ? exactUsd : usd);

@@ -61,14 +61,14 @@ export function readThresholds(text: string): number[] | undefined {
 /** Minutes of grace in words. */
 export const graceWords = (seconds: number): string =>
   seconds === 0
-    ? "immediately"
+    ? t`immediately`
     : seconds % 60 === 0
-      ? `after ${plural(seconds / 60, { one: "# minute", other: "# minutes" })}`
-      : `after ${plural(seconds, { one: "# second", other: "# seconds" })}`;
+      ? plural(seconds / 60, { one: "after # minute", other: "after # minutes" })
+      : plural(seconds, { one: "after # second", other: "after # seconds" });
 
 /** The short sum of the header: "$412.80 of $500.00". */
 export const headerWords = (b: Pick<Budget, "limit_nano" | "status">): string =>
-  b.limit_nano === null ? usd(b.status.spent_nano) : `${usd(b.status.spent_nano)} of ${usd(b.limit_nano)}`;
+  b.limit_nano === null ? usd(b.status.spent_nano) : t`${usd(b.status.spent_nano)} of ${usd(b.limit_nano)}`;
 
 const HOUR = 3_600_000;
 

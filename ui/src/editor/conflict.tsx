@@ -36,7 +36,10 @@ export function Conflict({
           ? t`The file was deleted since you opened it. Your text was not saved.`
           : conflicts.length === 0
             ? t`The file changed since you opened it, but not in the lines you edited. Nothing was overwritten.`
-            : t`The file changed since you opened it: ${plural(conflicts.length, { one: "# place", other: "# places" })} ${conflicts.length === 1 ? t`differs` : t`differ`} in both. Nothing was overwritten.`}
+            : plural(conflicts.length, {
+                one: "The file changed since you opened it: # place differs in both. Nothing was overwritten.",
+                other: "The file changed since you opened it: # places differ in both. Nothing was overwritten.",
+              })}
       </p>
       {!gone &&
         conflicts.map((c, i) => (

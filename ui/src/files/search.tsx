@@ -137,7 +137,12 @@ export function SearchPane({ workspace: w, changed, current, onOpen }: Props) {
             : !end && !error
               ? t`Searching. ${plural(lines, { one: "# line", other: "# lines" })} in ${plural(files.length, { one: "# file", other: "# files" })} so far`
               : end
-                ? t`${plural(end.matches, { one: "# line", other: "# lines" })} in ${plural(end.files, { one: "# file", other: "# files" })}${unfinished(end)}`
+                ? [
+                    t`${plural(end.matches, { one: "# line", other: "# lines" })} in ${plural(end.files, { one: "# file", other: "# files" })}`,
+                    unfinished(end),
+                  ]
+                    .filter(Boolean)
+                    .join(". ")
                 : ""}
         </p>
       </search>
@@ -170,13 +175,13 @@ export function SearchPane({ workspace: w, changed, current, onOpen }: Props) {
 function unfinished(end: Schemas["FindEnd"]): string {
   switch (end.partial) {
     case "limit":
-      return ". There are more: narrow the search";
+      return t`There are more: narrow the search`;
     case "time":
-      return ". Not everything was searched: it took too long";
+      return t`Not everything was searched: it took too long`;
     case "files":
-      return ". Not everything was searched: there are too many files";
+      return t`Not everything was searched: there are too many files`;
   }
-  return end.skipped > 0 ? `. ${count(end.skipped)} large files were left out` : "";
+  return end.skipped > 0 ? t`${count(end.skipped)} large files were left out` : "";
 }
 
 function FoundIn({ file, current, onOpen }: { file: Found; current: boolean; onOpen: Props["onOpen"] }) {

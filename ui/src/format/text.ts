@@ -1,3 +1,5 @@
+import { t } from "@lingui/core/macro";
+import { i18n } from "@/language/i18n";
 import { locale } from "@/language/locale";
 /** A size: "0 B", "214 KB", "1.5 MB". Thousands, as disks are sold and browsers speak. */
 export function bytes(n: number): string {
@@ -57,17 +59,31 @@ export const short = (commit: string): string => commit.slice(0, 8);
 export function mode(m: string): string {
   switch (m) {
     case "100755":
-      return "executable";
+      return t`executable`;
     case "120000":
-      return "symbolic link";
+      return t`symbolic link`;
     case "160000":
-      return "submodule";
+      return t`submodule`;
     case "100644":
-      return "regular file";
+      return t`regular file`;
     default:
       return m;
   }
 }
+
+/** "a", "a and b", "a, b and c". */
+export function listed(words: readonly string[]): string {
+  const last = words.at(-1) ?? "";
+  if (words.length < 2) return last;
+  const before = words.slice(0, -1).join(", ");
+  return t`${before} and ${last}`;
+}
+
+/** A label in the middle of a sentence: only English writes its nouns small. */
+export const nounWithin = (label: string): string => (i18n.locale === "en" ? label.toLowerCase() : label);
+
+/** Words that begin a label, where they go on with a sentence. */
+export const within = (words: string): string => words.charAt(0).toLowerCase() + words.slice(1);
 
 /** Words as a sentence of their own. */
 export function sentence(s: string): string {

@@ -1,6 +1,7 @@
 import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { useEffect, useState } from "react";
+import { nounWithin } from "@/format/text";
 import { IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
@@ -50,8 +51,8 @@ export function CodeBlock({ language, text, label = t`Code` }: { language: strin
         ))}
       </pre>
       <IconButton
-        label={t`Copy the ${label.toLowerCase()}`}
-        onClick={() => void copyText(text, `the ${label.toLowerCase()}`)}
+        label={t`Copy the ${nounWithin(label)}`}
+        onClick={() => void copyText(text, t`the ${nounWithin(label)}`)}
         className="absolute! top-1 right-1 bg-bg2! opacity-0 group-focus-within/code:opacity-100 group-hover/code:opacity-100 pointer-coarse:opacity-100"
       >
         <Icon name="copy" size={14} />

@@ -69,9 +69,7 @@ export function InboxScreen({ empty }: { empty: ReactNode }) {
       }
     >
       <p role="status" className="sr-only">
-        {list.data
-          ? t`${plural(items.length, { one: "# thing", other: "# things" })} ${items.length === 1 ? t`needs` : t`need`} you`
-          : ""}
+        {list.data ? plural(items.length, { one: "# thing needs you", other: "# things need you" }) : ""}
       </p>
       <ChoosePlan />
       <InstanceBudget />

@@ -24,7 +24,7 @@ export function Load({ machine: m }: { machine: Machine }) {
           of={m.memory_mb > 0 ? mb(m.memory_mb) : undefined}
           part={m.memory_mb > 0 ? l.memory_used_mb / m.memory_mb : undefined}
         />
-        <Figure label={t`Disk free`} value={l.disk_free_mb > 0 ? mb(l.disk_free_mb) : "not known"} />
+        <Figure label={t`Disk free`} value={l.disk_free_mb > 0 ? mb(l.disk_free_mb) : t`not known`} />
         <Figure
           label={t`Running`}
           value={plural(l.sandboxes, { one: "# workspace", other: "# workspaces" })}

@@ -133,11 +133,7 @@ function Row({ machine: m }: { machine: Machine }) {
               : t`no workspaces`}
           </span>
           <span className="block break-words">
-            {m.version && (
-              <>
-                <Trans>version {m.version}</Trans>
-              </>
-            )}
+            {m.version && <Trans>version {m.version}</Trans>}
             {m.version && !m.latest && (
               <span className="text-needs">
                 <Trans>, update available</Trans>

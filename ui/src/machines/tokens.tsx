@@ -48,7 +48,8 @@ function Row({ token: t, now }: { token: OpenToken; now: number }) {
       <div className="min-w-0 flex-1 basis-48">
         <p className="font-medium break-words">{name}</p>
         <p className="text-meta text-fg3">
-          {[t.reusable ? "connects many machines" : "connects one machine", t.user_name].filter(Boolean).join(", ")} ·{" "}
+          {[t.reusable ? tr`connects many machines` : tr`connects one machine`, t.user_name].filter(Boolean).join(", ")}{" "}
+          ·{" "}
           <span title={exact(t.created_at)}>
             <Trans>created {ago(t.created_at, now)}</Trans>
           </span>

@@ -1,6 +1,5 @@
 import { plural, t } from "@lingui/core/macro";
 import { mb } from "@/format/size";
-import { count } from "@/format/text";
 import { clock } from "@/format/time";
 import type { MarkKind } from "@/kit/mark";
 import type { Connection, Machine } from "./api";
@@ -16,7 +15,7 @@ export interface Stands {
 export function machineStands(m: Machine, now: number): Stands {
   if (m.state === "revoked") return { mark: "stopped", word: t`Revoked`, text: "" };
   if (m.state === "offline") {
-    const since = m.offline_at ? `since ${clock(m.offline_at, now)}` : t`not connected yet`;
+    const since = m.offline_at ? t`since ${clock(m.offline_at, now)}` : t`not connected yet`;
     return { mark: "idle", word: t`Offline`, text: [since, m.offline_reason].filter(Boolean).join(": ") };
   }
   if (!m.available) return { mark: "needs", word: t`Online, accepts no work`, text: m.reason };
@@ -71,18 +70,18 @@ export const ACCESS: Record<Machine["access"], { name: string; means: string }> 
 export function ownerLimits(l: Machine["limits"]): string {
   const parts = [
     l.sandboxes && t`${plural(l.sandboxes, { one: "# workspace", other: "# workspaces" })} at once`,
-    l.cpus && `${count(l.cpus)} ${l.cpus === 1 ? "core" : "cores"} each`,
+    l.cpus && plural(l.cpus, { one: "# core each", other: "# cores each" }),
     l.memory_mb && t`${mb(l.memory_mb)} of memory each`,
     l.disk_mb && t`${mb(l.disk_mb)} of disk each`,
   ].filter(Boolean);
-  return parts.length > 0 ? parts.join(", ") : "none";
+  return parts.length > 0 ? parts.join(", ") : t`none`;
 }
 
 /** How busy it is, in one line. */
 export function loadWords(m: Machine): string {
   const parts = [
     `${Math.round(m.load.cpu * 100)} % CPU`,
-    m.memory_mb > 0 && `${mb(m.load.memory_used_mb)} of ${mb(m.memory_mb)}`,
+    m.memory_mb > 0 && t`${mb(m.load.memory_used_mb)} of ${mb(m.memory_mb)}`,
     // Show the free disk space only if it is low.
     m.load.disk_free_mb > 0 && m.load.disk_free_mb < 5120 && t`${mb(m.load.disk_free_mb)} of disk left`,
   ].filter(Boolean);

@@ -3,6 +3,7 @@ import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, type Schemas, type Workspace } from "@/api/client";
 import { useNow } from "@/format/now";
+import { within } from "@/format/text";
 import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { useTeam } from "@/state/team";
@@ -56,7 +57,7 @@ function Row({ work: k, project, here }: { work: Work; project: string; here: st
       />
       <span className="min-w-0 flex-1">
         <span className="font-medium">{k.waiting ? t`Queued` : WORDS[k.kind]}</span>
-        {k.waiting && <span className="text-fg2"> ({WORDS[k.kind].toLowerCase()})</span>}
+        {k.waiting && <span className="text-fg2"> ({within(WORDS[k.kind])})</span>}
         {k.workspace && k.workspace.id !== here && (
           <span className="text-fg2">
             {" "}

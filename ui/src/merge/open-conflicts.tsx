@@ -245,7 +245,7 @@ function did(one: One, side: Side | null): string {
     case "symlink":
       return t`${what}: a symbolic link`;
     case "program":
-      return `${what}: executable, ${bytes(side.size)}`;
+      return t`${what}: executable, ${bytes(side.size)}`;
   }
   return `${what}: ${bytes(side.size)}`;
 }

@@ -69,7 +69,11 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
     onSuccess: (pr) => {
       client.setQueryData(homeKeys.pull(w.id), pr);
       opened();
-      toast({ kind: "good", title: t`The ${what} is open`, text: `${pr.host}/${pr.repository}, number ${pr.number}.` });
+      toast({
+        kind: "good",
+        title: t`The ${what} is open`,
+        text: t`${pr.host}/${pr.repository}, number ${pr.number}.`,
+      });
     },
     onSettled: () => afterMove(client, w, team.slug),
   });

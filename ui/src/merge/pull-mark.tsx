@@ -21,7 +21,7 @@ export function PullMark({ workspace: w, link }: { workspace: Pick<Workspace, "p
   if (!p) return null;
   const { kind, word } = pullState(p);
   const number = `${p.forge === "gitlab" ? "!" : "#"}${p.number}`;
-  const words = `${p.forge === "gitlab" ? t`Merge` : t`Pull`} request ${number}, ${word}`;
+  const words = p.forge === "gitlab" ? t`Merge request ${number}, ${word}` : t`Pull request ${number}, ${word}`;
   const inside = (
     <>
       <Shape kind={kind} className={kind === "running" ? "!animate-none" : undefined} />

@@ -6,7 +6,7 @@ type PullRequest = Schemas["PullRequest"];
 type Said = Record<string, { kind: MarkKind; word: string }>;
 
 /** What people on a forge call it. */
-export const noun = (kind: string | undefined): string => (kind === "gitlab" ? "merge request" : "pull request");
+export const noun = (kind: string | undefined): string => (kind === "gitlab" ? t`merge request` : t`pull request`);
 
 export const capital = (s: string): string => s.charAt(0).toUpperCase() + s.slice(1);
 

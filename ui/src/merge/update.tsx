@@ -293,25 +293,27 @@ function UnderWay({
 }) {
   const team = useTeam();
   const client = useQueryClient();
+  // The others are git's own words.
+  const name = what === "update" ? t`update` : what;
   const act = useMutation({
     mutationFn: (how: "finish" | "abort") =>
       data(api.POST("/workspaces/{id}/update/resolve", { params: { path: { id: w.id } }, body: { how } })),
     onSuccess: (r, how) =>
       how === "abort"
-        ? toast({ kind: "good", title: t`The ${what} was aborted`, text: t`Branch and files are restored.` })
+        ? toast({ kind: "good", title: t`The ${name} was aborted`, text: t`Branch and files are restored.` })
         : r.files.length > 0
           ? toast({
-              title: t`The ${what} stopped at another conflict`,
+              title: t`The ${name} stopped at another conflict`,
               text: t`${plural(r.files.length, { one: "# file", other: "# files" })} with conflicts.`,
             })
-          : toast({ kind: "good", title: t`The ${what} is finished`, text: t`${w.key} is up to date with ${base}.` }),
+          : toast({ kind: "good", title: t`The ${name} is finished`, text: t`${w.key} is up to date with ${base}.` }),
     onSettled: () => afterMove(client, w, team.slug),
     onError: (error, how) =>
-      toastError(how === "abort" ? t`The ${what} was not aborted` : t`The ${what} is not finished`, error),
+      toastError(how === "abort" ? t`The ${name} was not aborted` : t`The ${name} is not finished`, error),
   });
   const giveUp = async () => {
     const yes = await confirm({
-      title: t`Abort the ${what}?`,
+      title: t`Abort the ${name}?`,
       body: t`Branch and files return to their previous state. What was resolved so far stays in the timeline.`,
       action: t`Abort`,
       danger: true,
@@ -322,7 +324,9 @@ function UnderWay({
   return (
     <MergeCard
       title={t`Update from ${base}`}
-      aside={<Mark kind="running" word={t`${what === "update" ? t`An` : "A"} ${what} is in progress`} />}
+      aside={
+        <Mark kind="running" word={what === "update" ? t`An update is in progress` : t`A ${what} is in progress`} />
+      }
     >
       <p className="text-fg2">
         {left.length > 0
@@ -339,14 +343,14 @@ function UnderWay({
               busy={act.isPending && act.variables === "finish" && t`Finishing`}
               onClick={() => act.mutate("finish")}
             >
-              <Trans>Finish the {what}</Trans>
+              <Trans>Finish the {name}</Trans>
             </Button>
             <Button
               look="danger"
               busy={act.isPending && act.variables === "abort" && t`Aborting`}
               onClick={() => void giveUp()}
             >
-              <Trans>Abort the {what}…</Trans>
+              <Trans>Abort the {name}…</Trans>
             </Button>
           </div>
         </>

@@ -18,7 +18,16 @@ export function rolesToGive(mine: Role): Role[] {
 
 /** Who joins with a role, for sentences: "as an admin". */
 export function asRole(role: Role): string {
-  return role === "owner" || role === "admin" ? t`as an ${role}` : t`as a ${role}`;
+  switch (role) {
+    case "owner":
+      return t`as an owner`;
+    case "admin":
+      return t`as an admin`;
+    case "member":
+      return t`as a member`;
+    case "viewer":
+      return t`as a viewer`;
+  }
 }
 
 const SENTENCES: Record<string, string> = {
@@ -35,7 +44,7 @@ const SENTENCES: Record<string, string> = {
   "login_session.end_others": t`ended all other login sessions`,
   "reset_link.create": t`created a password reset link`,
   "instance.key_rotated": t`changed the server's secret key`,
-  "instance.leftovers_adopted": "restored lost database records",
+  "instance.leftovers_adopted": t`restored lost database records`,
   "workspace.adopted": t`restored a workspace missing from the database`,
   "audit.key_lost": t`restarted this audit log after the server's secret key was lost`,
   "watch_link.open": t`opened a share link`,
@@ -44,55 +53,87 @@ const SENTENCES: Record<string, string> = {
   "session.input": t`typed into the session`,
   "workspace.fall_back": t`moved the workspace to this server`,
   "audit.export": t`exported the audit log`,
-  "audit.dropped": "deleted old entries",
+  "audit.dropped": t`deleted old entries`,
   "audit.not_recorded": t`did not record every refusal`,
   "audit.lost": t`lost entries because storage was full`,
   "invite.accept": t`joined with an invite`,
-  "invite.create": "invited someone",
+  "invite.create": t`invited someone`,
   "invite.decline": t`declined an invite`,
-  "factors.reset": "reset second factors",
+  "factors.reset": t`reset second factors`,
 };
 
-const PAST: Record<string, string> = {
-  add: "added",
-  answer: "answered",
-  cancel: t`cancelled`,
-  change: "changed",
-  commit: t`committed in`,
-  create: "made",
-  delete: "deleted",
-  deliver: "delivered",
-  destroy: "ended",
-  disallow: "disallowed",
-  empty: "emptied",
-  enrol: "connected",
-  exec: "ran",
-  keep: "kept",
-  merge: "merged",
-  pause: "paused",
-  remove: "removed",
-  reset: "reset",
-  restore: "restored",
-  resume: "resumed",
-  retry: "retried",
-  revoke: "withdrew",
-  send: "sent",
-  set: "set",
-  settle: "settled",
-  stop: "stopped",
-  suspend: "suspended",
-  sync: t`checked for changes in`,
-  test: "tested",
-  update: "changed",
-  wake: "woke",
-  write: "wrote",
+/** What was done, around the name of what it was done to. */
+const DONE: Record<string, (what: string) => string> = {
+  add: (what) => t`added ${what}`,
+  answer: (what) => t`answered ${what}`,
+  cancel: (what) => t`cancelled ${what}`,
+  change: (what) => t`changed ${what}`,
+  commit: (what) => t`committed in ${what}`,
+  create: (what) => t`made ${what}`,
+  delete: (what) => t`deleted ${what}`,
+  deliver: (what) => t`delivered ${what}`,
+  destroy: (what) => t`ended ${what}`,
+  disallow: (what) => t`disallowed ${what}`,
+  empty: (what) => t`emptied ${what}`,
+  enrol: (what) => t`connected ${what}`,
+  exec: (what) => t`ran ${what}`,
+  keep: (what) => t`kept ${what}`,
+  merge: (what) => t`merged ${what}`,
+  pause: (what) => t`paused ${what}`,
+  remove: (what) => t`removed ${what}`,
+  reset: (what) => t`reset ${what}`,
+  restore: (what) => t`restored ${what}`,
+  resume: (what) => t`resumed ${what}`,
+  retry: (what) => t`retried ${what}`,
+  revoke: (what) => t`withdrew ${what}`,
+  send: (what) => t`sent ${what}`,
+  set: (what) => t`set ${what}`,
+  settle: (what) => t`settled ${what}`,
+  stop: (what) => t`stopped ${what}`,
+  suspend: (what) => t`suspended ${what}`,
+  sync: (what) => t`checked for changes in ${what}`,
+  test: (what) => t`tested ${what}`,
+  update: (what) => t`changed ${what}`,
+  wake: (what) => t`woke ${what}`,
+  write: (what) => t`wrote ${what}`,
 };
 
 const NOUNS: Record<string, string> = {
   me: t`their account`,
-  totp: "authenticator app",
+  totp: t`authenticator app`,
   api_token: t`API token`,
-  exec: "command",
+  exec: t`command`,
+  agent_account: t`agent account`,
+  artifact: t`artifact`,
+  automation: t`automation`,
+  branch: t`branch`,
+  budget: t`budget`,
+  image: t`image`,
+  invite: t`invite`,
+  job: t`job`,
+  machine: t`machine`,
+  member: t`member`,
+  passkey: t`passkey`,
+  place: t`place`,
+  plan: t`plan`,
+  port: t`port`,
+  project: t`project`,
+  prompt: t`prompt`,
+  pull_request: t`pull request`,
+  question: t`question`,
+  quotas: t`quotas`,
+  run: t`run`,
+  sandbox: t`sandbox`,
+  secret: t`secret`,
+  session: t`session`,
+  skill: t`skill`,
+  snapshot: t`snapshot`,
+  task: t`task`,
+  team: t`team`,
+  token: t`token`,
+  user: t`user`,
+  webhook: t`webhook`,
+  workspace: t`workspace`,
 };
 
 /** The action as the rest of a sentence that starts with the actor: "deleted workspace". */
@@ -102,8 +143,8 @@ export function actionWords(action: string, data: Record<string, string> = {}): 
   if (sentence) return sentence;
   const [noun = "", verb = ""] = action.split(".");
   if (!verb) return noun.replaceAll("_", " ");
-  const words = verb.replaceAll("_", " ");
-  return `${PAST[verb] ?? words} ${NOUNS[noun] ?? noun.replaceAll("_", " ")}`;
+  const what = NOUNS[noun] ?? noun.replaceAll("_", " ");
+  return DONE[verb]?.(what) ?? `${verb.replaceAll("_", " ")} ${what}`;
 }
 
 const ACTORS: Record<string, string> = {

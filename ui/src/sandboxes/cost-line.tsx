@@ -46,8 +46,8 @@ export default function CostLine({
       title={t`Cost of this workspace`}
       className="min-h-6 rounded-sm tabular-nums underline decoration-dotted underline-offset-2 hover:text-fg"
     >
-      {usd(spent)}
-      {c.tokens_unknown > 0 && t` + unknown`} {rate > 0 ? t`at ${hourly(rate)} an hour` : t`so far`}
+      {c.tokens_unknown > 0 ? t`${usd(spent)} + unknown` : usd(spent)}{" "}
+      {rate > 0 ? t`at ${hourly(rate)} an hour` : t`so far`}
       {ends !== undefined && (
         <span className={over ? "text-failed" : "text-needs"}>
           <span aria-hidden> {over ? "▲" : "◆"} </span>

@@ -78,7 +78,13 @@ export function Meters({ sandbox: s }: { sandbox: Sandbox }) {
       />
       <Meter
         label={t`Disk`}
-        value={u.disk_bytes === null ? "not measured yet" : `${u.disk_at_least ? "over " : ""}${memory(u.disk_bytes)}`}
+        value={
+          u.disk_bytes === null
+            ? t`not measured yet`
+            : u.disk_at_least
+              ? t`over ${memory(u.disk_bytes)}`
+              : memory(u.disk_bytes)
+        }
         part={share(u.disk_bytes ?? 0, l.disk_mb * 2 ** 20)}
         limit={l.disk_mb > 0 ? memory(l.disk_mb * 2 ** 20) : undefined}
       />
@@ -89,6 +95,6 @@ export function Meters({ sandbox: s }: { sandbox: Sandbox }) {
 /** The same in one line for the head of a workspace: only what is at work. */
 export function usageLine(s: Sandbox): string {
   const most = whole(s.limits).memory_mb;
-  const of = most > 0 ? ` of ${memory(most * 2 ** 20)}` : "";
-  return `${Math.round(s.usage.cpu_percent)} % CPU, ${memory(s.usage.memory_bytes)}${of}`;
+  const used = memory(s.usage.memory_bytes);
+  return `${Math.round(s.usage.cpu_percent)} % CPU, ${most > 0 ? t`${used} of ${memory(most * 2 ** 20)}` : used}`;
 }

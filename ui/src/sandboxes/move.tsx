@@ -25,7 +25,7 @@ const HOW: Record<Schemas["MovedSession"]["how"], string> = {
   resumes: t`continues its conversation`,
   restarts: t`starts over`,
   waits: t`cannot continue there yet`,
-  ends: "ends",
+  ends: t`ends`,
 };
 
 /** How long the end of the last move is worth telling, in ms. */

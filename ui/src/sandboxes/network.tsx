@@ -24,7 +24,7 @@ const FROM = {
 
 const PRESETS: Record<string, string> = {
   "@agents": t`the agents' own services`,
-  "@registries": "package registries",
+  "@registries": t`package registries`,
   "@git": t`Git hosts`,
 };
 

@@ -134,8 +134,8 @@ function hint(e: PlaceInfo): string {
   if (!e.available) return plain([sentence(e.reason), sentence(e.hint)].filter(Boolean).join(" "));
   if (!e.allowed) return sentence(e.forbidden || t`your team requires stronger isolation`);
   const more = [
-    e.limits ? "limits enforced" : t`limits not enforced`,
-    e.network ? "network restricted" : "network unrestricted",
+    e.limits ? t`limits enforced` : t`limits not enforced`,
+    e.network ? t`network restricted` : t`network unrestricted`,
     e.start,
   ].filter(Boolean);
   return [`${e.isolation.replace(/\.$/, "")}; ${more.join(", ")}.`, e.warning].filter(Boolean).join(" ");

@@ -68,7 +68,7 @@ export function fallbackPlace<P extends Place>(places: readonly P[]): P | undefi
 export function fallbackChanges(from: Place, to: Place): string[] {
   return [
     t`Its code stays on this server instead of moving to ${from.name}.`,
-    `Isolation: ${lower(to.isolation || to.boundary_name)}`.replace(/\.?$/, "."),
+    t`Isolation: ${lower(to.isolation || to.boundary_name)}`.replace(/\.?$/, "."),
     from.price_nano_per_hour > 0 || from.sizes.some((s) => s.price_nano_per_hour > 0) ? t`It has no hourly cost.` : "",
   ].filter(Boolean);
 }
@@ -77,7 +77,7 @@ const lower = (s: string): string => (/^[A-Z][a-z]/.test(s) ? s[0]!.toLowerCase(
 
 /** How far a step is: "12 MB of 80 MB", "12 MB", or nothing. */
 export function progressWords(s: Pick<MakingStep, "done" | "all">): string {
-  if (s.all > 0) return `${bytes(Math.min(s.done, s.all))} of ${bytes(s.all)}`;
+  if (s.all > 0) return t`${bytes(Math.min(s.done, s.all))} of ${bytes(s.all)}`;
   return s.done > 0 ? bytes(s.done) : "";
 }
 
@@ -93,14 +93,17 @@ export interface Said {
 /** The sync state in a few words. */
 export function syncSaid(s: Pick<SyncSummary, "state" | "synced_at" | "pending" | "reason">, now: number): Said {
   const last = s.synced_at ? secondsAgo(s.synced_at, now) : "";
-  const todo = s.pending > 0 ? `, ${plural(s.pending, { one: "# file", other: "# files" })} left` : "";
+  const also = (state: string): string =>
+    [state, s.pending > 0 && plural(s.pending, { one: "# file left", other: "# files left" }), last && t`last ${last}`]
+      .filter(Boolean)
+      .join(", ");
   switch (s.state) {
     case "synced":
       return { mark: "done", text: last ? t`Synced ${last}` : t`Synced` };
     case "syncing":
-      return { mark: "running", text: t`Syncing${todo}${last ? t`, last ${last}` : ""}` };
+      return { mark: "running", text: also(t`Syncing`) };
     case "behind":
-      return { mark: "needs", text: t`Sync is behind${todo}${last ? t`, last ${last}` : ""}` };
+      return { mark: "needs", text: also(t`Sync is behind`) };
   }
 }
 
@@ -129,9 +132,13 @@ export function sandboxSaid(s: RemoteSandbox): Said {
 /** Why a sandbox is paused and how it continues, for the line below a terminal. */
 export function stillWords(s: RemoteSandbox, now: number): string {
   if (!sleeps(s)) return t`${sentence(s.state_reason) || t`Paused.`} Press Wake to continue.`;
-  const since = s.paused_at ? ` since ${clock(s.paused_at, now)}` : "";
-  const why = s.paused_for === "ceiling" ? t` Its run reached the time limit of its place.` : "";
-  return t`Asleep${since}.${why} It wakes when you type or press Wake.`;
+  return [
+    s.paused_at ? t`Asleep since ${clock(s.paused_at, now)}.` : t`Asleep.`,
+    s.paused_for === "ceiling" && t`Its run reached the time limit of its place.`,
+    t`It wakes when you type or press Wake.`,
+  ]
+    .filter(Boolean)
+    .join(" ");
 }
 
 /** Who raises what is used up, and where. */

@@ -8,7 +8,7 @@ export function about(s: Pick<Secret, "kind" | "target" | "username" | "in_sandb
   const words = [KINDS[s.kind]];
   if (s.kind === "file") words.push(s.target);
   if (s.kind === "git") {
-    words.push(s.username ? `${s.username} at ${s.target}` : s.target);
+    words.push(s.username ? t`${s.username} at ${s.target}` : s.target);
     words.push(s.in_sandbox ? t`also in sandboxes` : t`used only by the server`);
   }
   if (s.agents.length > 0) words.push(t`only for ${s.agents.join(", ")}`);

@@ -16,10 +16,10 @@ const SOURCES: Record<Evidence["source"], string> = {
 };
 
 const SAYS: Record<Evidence["says"], string> = {
-  working: "working",
+  working: t`working`,
   waiting: t`needs you`,
-  idle: "idle",
-  failed: "failed",
+  idle: t`idle`,
+  failed: t`failed`,
 };
 
 /** Sources of evidence, in words. */
@@ -29,17 +29,14 @@ export const saysOf = (e: Evidence): string => SAYS[e.says];
 /** How long ago, to the second while that matters. */
 export function since(at: number, now: number): string {
   const s = Math.max(0, Math.floor((now - at) / 1000));
-  if (s < 1) return "now";
+  if (s < 1) return t`now`;
   if (s < 60) return `${s} s`;
   if (s < 3600) return `${Math.floor(s / 60)} min`;
   const h = Math.floor(s / 3600);
   return h < 48 ? `${h} h` : `${Math.floor(h / 24)} d`;
 }
 
-const aged = (at: number, now: number): string => {
-  const text = since(at, now);
-  return text === "now" ? t`just now` : `${text} ago`;
-};
+const aged = (at: number, now: number): string => (now - at < 1000 ? t`just now` : t`${since(at, now)} ago`);
 
 /** Current evidence before outdated, newest first. */
 export function ordered(list: readonly Evidence[]): Evidence[] {

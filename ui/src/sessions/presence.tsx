@@ -25,7 +25,7 @@ export function Presence({ view, now }: { view: TerminalView; now: number }) {
             people={all.map((p) => ({
               userId: p.userId,
               name: p.name,
-              note: p.userId === me ? "you" : p.writer ? undefined : "watching",
+              note: p.userId === me ? t`you` : p.writer ? undefined : t`watching`,
               lit: typing?.userId === p.userId,
             }))}
           />

@@ -19,9 +19,9 @@ export const openPrompts = (all: readonly Prompt[] | undefined): Prompt[] =>
 export function queueWords(open: readonly Prompt[]): { text: string; needs: boolean } | undefined {
   const failed = open.filter((p) => p.state === "failed").length;
   const queued = open.filter((p) => p.state === "queued");
-  if (failed > 0) return { text: failed === 1 ? "1 failed" : `${failed} failed`, needs: true };
-  if (queued[0]?.held) return { text: `${queued.length} held`, needs: true };
-  if (queued.length > 0) return { text: `${queued.length} queued`, needs: false };
+  if (failed > 0) return { text: t`${failed} failed`, needs: true };
+  if (queued[0]?.held) return { text: t`${queued.length} held`, needs: true };
+  if (queued.length > 0) return { text: t`${queued.length} queued`, needs: false };
   return open.length > 0 ? { text: t`Sending`, needs: false } : undefined;
 }
 

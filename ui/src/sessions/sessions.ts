@@ -47,7 +47,7 @@ export function sessionMark(s: Session): { mark: MarkKind; word: string } {
 
 /** How a session ended and why, in a sentence. */
 export function endOf(s: Session): string {
-  const time = s.ended_at ? ` after ${duration(s.ended_at - s.started_at)}` : "";
+  const time = s.ended_at ? t` after ${duration(s.ended_at - s.started_at)}` : "";
   const why = s.state_reason.trim();
   // Do not repeat what the exit code or signal already says.
   const because = why && !/^(exit|exited|ended|signal)( (with|by) .*)?$/i.test(why) ? ` ${sentence(why)}` : "";

@@ -11,7 +11,7 @@ import { Icon } from "@/kit/icon";
 import { Mark } from "@/kit/mark";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
-import { inTree, MARK_OF, subagentsQuery, subagentWords } from "./subagents";
+import { inTree, MARK_OF, subagentsQuery, subagentWords, WORD_OF } from "./subagents";
 
 type Subagent = Schemas["Subagent"];
 
@@ -59,7 +59,7 @@ export default function SubagentTree({ session: s }: { session: Session }) {
             >
               <SubagentLink subagent={a} />
               <span>{a.agent}</span>
-              <Mark kind={MARK_OF[a.status]} word={a.status} />
+              <Mark kind={MARK_OF[a.status]} word={WORD_OF[a.status]} />
               {a.cost_nano !== null && <span className="tabular-nums">{usd(a.cost_nano)}</span>}
               {(a.question || a.error) && <span className="min-w-0 break-words text-fg3">{a.question || a.error}</span>}
               {mayMerge && a.where === "sibling" && a.branch && a.ended_at !== null && (

@@ -1,3 +1,4 @@
+import { plural, t } from "@lingui/core/macro";
 import { queryOptions } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 import { keys } from "@/api/queries";
@@ -16,6 +17,16 @@ export const MARK_OF: Record<Subagent["status"], MarkKind> = {
   cancelled: "stopped",
 };
 
+export const WORD_OF: Record<Subagent["status"], string> = {
+  spawned: t`spawned`,
+  starting: t`starting`,
+  working: t`working`,
+  waiting: t`waiting`,
+  completed: t`completed`,
+  failed: t`failed`,
+  cancelled: t`cancelled`,
+};
+
 /** The subagents below a session, and those below them. */
 export const subagentsQuery = (team: string, session: string) =>
   queryOptions({
@@ -25,10 +36,10 @@ export const subagentsQuery = (team: string, session: string) =>
 
 /** "3 subagents, 1 working, 1 waiting". */
 export function subagentWords(all: readonly Pick<Subagent, "status">[]): string {
-  const words = [all.length === 1 ? "1 subagent" : `${all.length} subagents`];
+  const words = [plural(all.length, { one: "# subagent", other: "# subagents" })];
   for (const status of ["spawned", "starting", "working", "waiting", "failed"] as const) {
     const n = all.filter((a) => a.status === status).length;
-    if (n > 0) words.push(`${n} ${status}`);
+    if (n > 0) words.push(`${n} ${WORD_OF[status]}`);
   }
   return words.join(", ");
 }

@@ -83,11 +83,9 @@ function Passed({ report: r }: { report: GatewayReport }) {
           {plural(s.all.retries, { one: "# further try", other: "# further tries" })}; {count(r.in_flight)} under way
           now. First byte: median {took(s.all.first_byte_p50_ms)}, p95 {took(s.all.first_byte_p95_ms)}
           {r.own_p95_us !== null && (
-            <>
-              <Trans>
-                ; the gateway's own part is {took(r.own_p95_us / 1000)} of that (p95), since {exact(r.since)}
-              </Trans>
-            </>
+            <Trans>
+              ; the gateway's own part is {took(r.own_p95_us / 1000)} of that (p95), since {exact(r.since)}
+            </Trans>
           )}
           .
         </Trans>

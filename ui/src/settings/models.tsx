@@ -55,8 +55,8 @@ export default function ModelsSettings() {
                       [
                         l.model,
                         l.allowed ? "" : t`not allowed`,
-                        l.requests_minute === null ? "" : `${count(l.requests_minute)} requests per minute`,
-                        l.tokens_minute === null ? "" : `${count(l.tokens_minute)} tokens per minute`,
+                        l.requests_minute === null ? "" : t`${count(l.requests_minute)} requests per minute`,
+                        l.tokens_minute === null ? "" : t`${count(l.tokens_minute)} tokens per minute`,
                       ]
                         .filter(Boolean)
                         .join(" "),

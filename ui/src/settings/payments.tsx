@@ -87,12 +87,12 @@ function State({ o }: { o: Overview }) {
     [
       tr`Usage`,
       r.failed + r.unknown === 0,
-      `${plural(r.pending, { one: "# report", other: "# reports" })} waiting, ${count(r.sent)} sent, ${count(r.confirmed)} confirmed, ${count(r.failed)} failed, ${count(r.unknown)} unknown`,
+      tr`${plural(r.pending, { one: "# report", other: "# reports" })} waiting, ${count(r.sent)} sent, ${count(r.confirmed)} confirmed, ${count(r.failed)} failed, ${count(r.unknown)} unknown`,
     ],
     [
       tr`Usage compared`,
       o.discrepancies.length === 0,
-      `${o.reconciled_at ? exact(o.reconciled_at) : tr`not yet`}; ${o.discrepancies.length ? plural(o.discrepancies.length, { one: "# hour differs", other: "# hours differ" }) : "nothing differs"}`,
+      `${o.reconciled_at ? exact(o.reconciled_at) : tr`not yet`}; ${o.discrepancies.length ? plural(o.discrepancies.length, { one: "# hour differs", other: "# hours differ" }) : tr`nothing differs`}`,
     ],
   ];
   return (

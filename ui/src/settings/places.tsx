@@ -5,7 +5,7 @@ import { Link } from "@tanstack/react-router";
 import { Suspense } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { keys } from "@/api/queries";
-import { bytes, plain, sentence } from "@/format/text";
+import { bytes, nounWithin, plain, sentence } from "@/format/text";
 import { Button } from "@/kit/button";
 import { lazy } from "@/kit/part";
 import { SettingsForm } from "@/kit/settings/form";
@@ -206,7 +206,7 @@ function Rules({ policy }: { policy: Policy }) {
       {server && server !== "none" && (
         <p className="text-fg2">
           <Trans>
-            This server requires {BOUNDARIES.find((b) => b.value === server)?.name.toLowerCase()} or stronger,
+            This server requires {nounWithin(BOUNDARIES.find((b) => b.value === server)?.name ?? server)} or stronger,
             regardless of the team's rules.
           </Trans>
         </p>
@@ -218,7 +218,7 @@ function Rules({ policy }: { policy: Policy }) {
 const CACHES: Record<string, string> = {
   "go-mod": t`Go modules`,
   "go-build": t`Go builds`,
-  npm: "npm packages",
+  npm: t`npm packages`,
   pip: t`Python packages`,
 };
 

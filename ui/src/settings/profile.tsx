@@ -94,12 +94,10 @@ function Email({ email }: { email: string }) {
       />
       <p role="status" className="mt-2 text-fg2">
         {sentTo && (
-          <>
-            <Trans>
-              A link was sent to <b className="break-all">{sentTo}</b>. Your address changes when you open it, within 24
-              hours.
-            </Trans>
-          </>
+          <Trans>
+            A link was sent to <b className="break-all">{sentTo}</b>. Your address changes when you open it, within 24
+            hours.
+          </Trans>
         )}
       </p>
     </div>

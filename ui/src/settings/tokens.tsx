@@ -242,7 +242,7 @@ function TokenRow({ token: t, heirs }: { token: Token; heirs: number }) {
 }
 
 function Expiry({ at, now }: { at: number | null; now: number }) {
-  if (!at) return "never ends";
+  if (!at) return tr`never ends`;
   if (at < now)
     return (
       <span className="text-failed">

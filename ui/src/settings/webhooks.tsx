@@ -19,7 +19,7 @@ type Kind = Schemas["NotifyKind"];
 type Format = Webhook["format"];
 
 const KINDS: [Kind, string][] = [
-  ["question", "needs attention"],
+  ["question", t`needs attention`],
   ["failed", t`has failed`],
   ["stuck", t`is stuck`],
   ["budget", t`nears or reaches a limit of time or money`],
@@ -200,7 +200,7 @@ function Row({ webhook: w }: { webhook: Webhook }) {
     act: () => data(api.POST("/webhooks/{id}/test", { params: path })),
     done: (d) =>
       d.state === "delivered"
-        ? toast({ kind: "good", title: t`Delivered`, text: `${w.name} answered ${d.status}.` })
+        ? toast({ kind: "good", title: t`Delivered`, text: t`${w.name} answered ${d.status ?? ""}.` })
         : toast({ kind: "bad", title: t`Not delivered`, text: `${w.name}: ${d.error}.` }),
     refresh,
     failed: t`The test was not sent`,
@@ -273,9 +273,9 @@ function Standing({ webhook: w, now }: { webhook: Webhook; now: number }) {
 
 const STATES: Record<Schemas["WebhookDelivery"]["state"], string> = {
   pending: t`on its way`,
-  delivered: "delivered",
+  delivered: t`delivered`,
   given_up: t`given up`,
-  dropped: "dropped",
+  dropped: t`dropped`,
 };
 
 function Deliveries({ webhook: w }: { webhook: Webhook }) {

@@ -38,7 +38,7 @@ export function noPasskeysWords(why: Exclude<NoPasskeys, "">): string {
       return t`Passkeys need HTTPS. Ask an operator of this server to set it up.`;
     case "address":
       return isLoopback(location.hostname)
-        ? `Passkeys need a host name. Open this page as http://localhost${location.port && `:${location.port}`}.`
+        ? t`Passkeys need a host name. Open this page as http://localhost${location.port && `:${location.port}`}.`
         : t`Passkeys need a host name, but this page is open at an IP address.`;
   }
 }

@@ -1,4 +1,5 @@
 import { t } from "@lingui/core/macro";
+import { within } from "@/format/text";
 import type { Scope } from "./calls";
 
 /** What a token bound to a scope may do, in the words of its checkbox. */
@@ -29,5 +30,5 @@ export const narrowed = (chosen: readonly Scope[]): Scope[] => chosen.filter((s)
 
 export function scopeWords(scopes: readonly Scope[] | null): string {
   if (!scopes || scopes.includes("admin")) return t`everything you may do`;
-  return scopes.map((s) => SCOPES[s]?.label.toLowerCase() ?? s).join(", ");
+  return scopes.map((s) => (SCOPES[s] ? within(SCOPES[s].label) : s)).join(", ");
 }

@@ -1,4 +1,6 @@
 import { t } from "@lingui/core/macro";
+import { listed } from "@/format/text";
+
 /** Only a page of this app: an address from outside could lead anywhere. */
 export function safeNext(next: string | undefined): string {
   if (!next?.startsWith("/") || next.startsWith("//") || next.includes("\\")) return "/";
@@ -19,25 +21,25 @@ export function factorWords(factors: readonly string[], provider: (id: string) =
   const words = factors.map((f) => {
     switch (f) {
       case "password":
-        return "password";
+        return t`password`;
       case "totp":
-        return "authenticator app";
+        return t`authenticator app`;
       case "recovery_code":
-        return "recovery code";
+        return t`recovery code`;
       case "passkey":
-        return "passkey";
+        return t`passkey`;
       case "sso":
-        return via ? provider(via) : "single sign-on";
+        return via ? provider(via) : t`single sign-on`;
       case "sso_mfa":
         return via ? t`${provider(via)} with its second step` : t`single sign-on with a second step`;
       case "link":
-        return "link";
+        return t`link`;
       default:
         return f;
     }
   });
   // A provider that vouched for both steps is named once.
-  return (factors.includes("sso_mfa") ? words.filter((_, i) => factors[i] !== "sso") : words).join(" and ");
+  return listed(factors.includes("sso_mfa") ? words.filter((_, i) => factors[i] !== "sso") : words);
 }
 
 /** A name for a passkey made in this browser, such as "Chrome on macOS". */
@@ -66,7 +68,7 @@ export function deviceName(userAgent: string): string {
               : /Linux/.test(userAgent)
                 ? "Linux"
                 : "";
-  return system ? `${browser} on ${system}` : browser;
+  return system ? t`${browser} on ${system}` : browser;
 }
 
 /** A secret in groups of four, to be typed by hand. */

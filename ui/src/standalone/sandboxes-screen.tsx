@@ -101,7 +101,7 @@ function Row({ sandbox: s, place, onOpen }: { sandbox: Sandbox; place: string; o
   const now = useNow();
   const mine = s.user_id === me.user.id;
   const members = useQuery({ ...membersQuery(team.slug), enabled: !mine });
-  const owner = members.data?.find((m) => m.user.id === s.user_id)?.user.name ?? "another member";
+  const owner = members.data?.find((m) => m.user.id === s.user_id)?.user.name ?? t`another member`;
   const may = team.can("workspace.edit");
   const refresh = [sandboxesKey(team.slug)];
   const name = nameOf(s);

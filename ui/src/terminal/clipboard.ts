@@ -17,7 +17,7 @@ export async function pasteInto(link: TerminalLink, text: string, bracketed: boo
     toast({
       kind: "bad",
       title: t`Too much to paste`,
-      text: `${bytes(plan.bytes.length)}. The limit for a paste is ${bytes(PASTE_MAX)}. Put the text in a file in the workspace instead.`,
+      text: t`${bytes(plan.bytes.length)}. The limit for a paste is ${bytes(PASTE_MAX)}. Put the text in a file in the workspace instead.`,
     });
     return;
   }

@@ -1,3 +1,5 @@
+import { plural, t } from "@lingui/core/macro";
+import { listed } from "@/format/text";
 import type { Seat } from "./state";
 
 /** A person at a terminal, on however many screens. */
@@ -25,13 +27,10 @@ export function arrivals(before: readonly Person[], now: readonly Person[], me: 
   const came = now.filter((p) => !had.has(p.userId) && p.userId !== me).map((p) => p.name);
   const left = before.filter((p) => !has.has(p.userId) && p.userId !== me).map((p) => p.name);
   const said: string[] = [];
-  if (came.length > 0) said.push(`${names(came)} ${came.length > 1 ? "are" : "is"} watching`);
-  if (left.length > 0) said.push(`${names(left)} left`);
+  if (came.length > 0) said.push(came.length > 1 ? t`${names(came)} are watching` : t`${names(came)} is watching`);
+  if (left.length > 0) said.push(t`${names(left)} left`);
   return said.join(". ");
 }
 
-function names(all: string[]): string {
-  if (all.length === 1) return all[0] ?? "";
-  if (all.length > 3) return `${all.length} people`;
-  return `${all.slice(0, -1).join(", ")} and ${all[all.length - 1]}`;
-}
+const names = (all: string[]): string =>
+  all.length > 3 ? plural(all.length, { one: "# person", other: "# people" }) : listed(all);

@@ -5,12 +5,12 @@ import { ApiError } from "@/api/problem";
 export type Edit = Schemas["Edit"];
 
 const OPERATIONS: Record<string, string> = {
-  edit: "file editor",
-  restore: "restore",
-  discard: "discard",
-  update: "update",
+  edit: t`file editor`,
+  restore: t`restore`,
+  discard: t`discard`,
+  update: t`update`,
   take: t`taken over`,
-  undo: "undo",
+  undo: t`undo`,
 };
 
 /** Who made an edit and with what, as far as it is known. */

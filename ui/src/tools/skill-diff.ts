@@ -1,4 +1,4 @@
-import { t } from "@lingui/core/macro";
+import { plural } from "@lingui/core/macro";
 import { diffArrays } from "diff";
 
 /** Lines that stand around a change. */
@@ -17,7 +17,8 @@ export function lineDiff(before: string, after: string): string {
     const tail = i === changes.length - 1 ? [] : c.value.slice(Math.max(head.length, c.value.length - AROUND));
     const left = c.value.length - head.length - tail.length;
     out.push(...head.map((line) => ` ${line}`));
-    if (left > 0 && changes.length > 1) out.push(`@@ ${left === 1 ? t`1 line is` : t`${left} lines are`} the same`);
+    if (left > 0 && changes.length > 1)
+      out.push(`@@ ${plural(left, { one: "# line is the same", other: "# lines are the same" })}`);
     out.push(...tail.map((line) => ` ${line}`));
   }
   return out.join("\n");

@@ -8,10 +8,14 @@ export type ToolGroup = Schemas["ToolGroup"];
 /** What a group costs agents while it is on. */
 export function groupCost(g: ToolGroup): string {
   const unlisted = g.tools.length - g.listed;
-  const rest = unlisted > 0 ? t`, ${count(unlisted)} not listed` : "";
-  return g.listed === 0
-    ? t`${plural(unlisted, { one: "# tool", other: "# tools" })}, not listed`
-    : `${plural(g.listed, { one: "# tool", other: "# tools" })} listed${rest}, about ${plural(g.context_tokens, { one: "# token", other: "# tokens" })}`;
+  if (g.listed === 0) return t`${plural(unlisted, { one: "# tool", other: "# tools" })}, not listed`;
+  return [
+    plural(g.listed, { one: "# tool listed", other: "# tools listed" }),
+    unlisted > 0 && t`${count(unlisted)} not listed`,
+    plural(g.context_tokens, { one: "about # token", other: "about # tokens" }),
+  ]
+    .filter(Boolean)
+    .join(", ");
 }
 
 /** Counts what agents are shown while these groups are on. */

@@ -12,16 +12,44 @@ export type BulkAction = "stop" | "archive" | "delete" | "move" | "restore";
 
 interface Words {
   now: string;
-  done: string;
+  /** Of one, by its name. */
+  done: (name: string) => string;
+  /** Of several. */
+  all: (n: number) => string;
   not: string;
 }
 
 export const WORDS: Record<BulkAction, Words> = {
-  stop: { now: t`Stopping`, done: "stopped", not: t`Not stopped` },
-  archive: { now: t`Archiving`, done: "archived", not: t`Not archived` },
-  delete: { now: t`Deleting`, done: t`in the trash`, not: t`Not deleted` },
-  move: { now: t`Moving`, done: "moving", not: t`Not moved` },
-  restore: { now: t`Restoring`, done: "restored", not: t`Not restored` },
+  stop: {
+    now: t`Stopping`,
+    done: (name) => t`${name} is stopped`,
+    all: (n) => plural(n, { one: "# workspace is stopped", other: "# workspaces are stopped" }),
+    not: t`Not stopped`,
+  },
+  archive: {
+    now: t`Archiving`,
+    done: (name) => t`${name} is archived`,
+    all: (n) => plural(n, { one: "# workspace is archived", other: "# workspaces are archived" }),
+    not: t`Not archived`,
+  },
+  delete: {
+    now: t`Deleting`,
+    done: (name) => t`${name} is in the trash`,
+    all: (n) => plural(n, { one: "# workspace is in the trash", other: "# workspaces are in the trash" }),
+    not: t`Not deleted`,
+  },
+  move: {
+    now: t`Moving`,
+    done: (name) => t`${name} is moving`,
+    all: (n) => plural(n, { one: "# workspace is moving", other: "# workspaces are moving" }),
+    not: t`Not moved`,
+  },
+  restore: {
+    now: t`Restoring`,
+    done: (name) => t`${name} is restored`,
+    all: (n) => plural(n, { one: "# workspace is restored", other: "# workspaces are restored" }),
+    not: t`Not restored`,
+  },
 };
 
 const AT_ONCE = 4;
@@ -91,15 +119,17 @@ export function useBulk() {
       (old) =>
         new Map([...old, ...failed.map(([w, e]) => [w.id, `${WORDS[action].not}: ${tell(e).message}`] as const)]),
     );
-    const what = done.length === 1 ? done[0]!.name : plural(done.length, { one: "# workspace", other: "# workspaces" });
     const undo = action === "archive" || action === "delete";
     if (done.length > 0)
       toast({
         kind: failed.length > 0 ? "note" : "good",
-        title: done.length === 1 ? t`${what} is ${WORDS[action].done}` : t`${what} are ${WORDS[action].done}`,
+        title: done.length === 1 ? WORDS[action].done(done[0]!.name) : WORDS[action].all(done.length),
         text:
           failed.length > 0
-            ? `${plural(failed.length, { one: "# other", other: "# others" })} failed. Each row says why.`
+            ? plural(failed.length, {
+                one: "# other failed. Each row says why.",
+                other: "# others failed. Each row says why.",
+              })
             : undefined,
         lasts: 10_000,
         actions: undo ? [{ label: t`Undo`, run: () => void run("restore", done) }] : undefined,

@@ -111,7 +111,7 @@ function Item({ item: i }: { item: TrashItem }) {
 /** How long it can still be restored. */
 function left(until: number, now: number): string {
   const days = Math.ceil((until - now) / 86_400_000);
-  return days <= 0 ? tr`deleted within the hour` : `${plural(days, { one: "# day", other: "# days" })} left`;
+  return days <= 0 ? tr`deleted within the hour` : plural(days, { one: "# day left", other: "# days left" });
 }
 
 function Purge({ item: i, onClose, done }: { item: TrashItem; onClose: () => void; done: () => Promise<unknown> }) {

@@ -65,6 +65,6 @@ export function placeOf(c: Comment, comparison: Comparison): Place | undefined {
 /** What a comment is about, in words. */
 export function aboutOf(c: { path: string; side: SideName; line: number; end_line: number }): string {
   if (c.line === 0) return t`the file`;
-  const lines = c.end_line > c.line ? t`lines ${c.line} to ${c.end_line}` : `line ${c.line}`;
+  const lines = c.end_line > c.line ? t`lines ${c.line} to ${c.end_line}` : t`line ${c.line}`;
   return c.side === "old" ? t`${lines} of the old version` : lines;
 }

@@ -6,7 +6,7 @@ import { COMMAND, SHELL } from "@/agents/built-in";
 import { api, data, type Session } from "@/api/client";
 import { agentsQuery, keys, sessionsQuery } from "@/api/queries";
 import type { ChangesContext } from "@/changes/extension";
-import { visible } from "@/format/text";
+import { visible, within } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
 import { inputClass, TextArea } from "@/kit/field";
@@ -178,7 +178,7 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
             >
               {live.map((s) => (
                 <option key={s.id} value={s.id}>
-                  {nameOf(s)} ({sessionMark(s).word.toLowerCase()})
+                  {nameOf(s)} ({within(sessionMark(s).word)})
                 </option>
               ))}
               {resumable.map((s) => (
@@ -213,7 +213,7 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
                       }}
                     />
                     <span className="min-w-0">
-                      {nameOf(s)} <span className="text-meta text-fg3">{sessionMark(s).word.toLowerCase()}</span>
+                      {nameOf(s)} <span className="text-meta text-fg3">{within(sessionMark(s).word)}</span>
                     </span>
                   </label>
                 ))}

@@ -36,9 +36,9 @@ export function statusOf({ thread, turn, calls, messages, writing }: Conversatio
     const last = messages.at(-1);
     if (last?.state === "streaming") {
       const part = last.id === writing.id ? writing.parts.at(-1) : undefined;
-      if (part?.kind === "reasoning") return `${step}: thinks`;
+      if (part?.kind === "reasoning") return t`${step}: thinks`;
       if (part?.kind === "tool_call") return t`${step}: writes a call of ${toolWords(part.tool)} ${titleOf(part.text)}`;
-      return part ? `${step}: writes` : t`${step}: asks the model`;
+      return part ? t`${step}: writes` : t`${step}: asks the model`;
     }
     const open = (last && calls.get(last.id)?.filter((c) => c.state === "running")) || [];
     if (open.length > 1) return t`Step ${turn?.steps ?? 1}: ${open.length} tools run`;

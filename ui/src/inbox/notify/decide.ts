@@ -93,9 +93,9 @@ function titleOf(i: InboxItem): string {
   const who = i.agent_name || t`The workspace`;
   switch (i.kind) {
     case "question":
-      return i.question ? `${who} asks: ${asks(i.question)}` : t`${who} needs you`;
+      return i.question ? t`${who} asks: ${asks(i.question)}` : t`${who} needs you`;
     case "failed":
-      return `${who} failed${i.reason ? `: ${i.reason}` : ""}`.slice(0, 160);
+      return (i.reason ? t`${who} failed: ${i.reason}` : t`${who} failed`).slice(0, 160);
     case "stuck":
       return t`${who} is stuck`;
     case "review":

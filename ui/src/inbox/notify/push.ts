@@ -101,5 +101,5 @@ export function browserWords(agent: string): string {
           : /Linux/.test(agent)
             ? "Linux"
             : "";
-  return system ? `${browser} on ${system}` : browser;
+  return system ? t`${browser} on ${system}` : browser;
 }
