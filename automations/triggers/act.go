@@ -176,24 +176,24 @@ const atOnce = 200 // rows at a look
 
 // look does what is due: schedules, runs that wait and runs that go on. What cannot be done now is tried again at the next look.
 func (s *Service) look(ctx context.Context) {
-	due, err := s.cfg.Store.Due(ctx, s.now(), atOnce)
-	for _, a := range due {
-		if err == nil {
-			err = s.due(ctx, a)
+	again := func(what, id string, err error) {
+		if err != nil && ctx.Err() == nil {
+			s.cfg.Log.WarnContext(ctx, what+" could not go on, and is tried again", "id", id, "error", err)
 		}
 	}
-	live, more := s.cfg.Store.LiveRuns(ctx, atOnce)
+	due, err := s.cfg.Store.Due(ctx, s.now(), atOnce)
+	again("the schedule of automations", "", err)
+	for _, a := range due {
+		again("the schedule of an automation", a.ID, s.due(ctx, a))
+	}
+	live, err := s.cfg.Store.LiveRuns(ctx, atOnce)
+	again("runs of automations", "", err)
 	busy := map[string]bool{} // automations with a run that goes on
 	for _, r := range live {
 		busy[r.AutomationID] = busy[r.AutomationID] || r.State == Running
 	}
 	for _, r := range live {
-		if err := s.step(ctx, r, busy); err != nil && ctx.Err() == nil {
-			s.cfg.Log.WarnContext(ctx, "a run of an automation could not go on, and is tried again", "run_id", r.ID, "error", err)
-		}
-	}
-	if err = cmp.Or(err, more); err != nil && ctx.Err() == nil {
-		s.cfg.Log.WarnContext(ctx, "automations could not be looked at", "error", err)
+		again("a run of an automation", r.ID, s.step(ctx, r, busy))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -108,6 +107,8 @@ func (a *Automation) check() error {
 	switch {
 	case a.Name == "" || utf8.RuneCountInString(a.Name) > MaxName || strings.ContainsAny(a.Name, "\n\r\x00"):
 		return bad("name", "An automation needs a name of at most %d characters in one line.", MaxName)
+	case len(a.Work.Prompt) > MaxTemplate:
+		return bad("work.prompt", "The prompt of an automation has at most %d KiB. Put long material into a file of the repository.", MaxTemplate>>10)
 	case a.Attempts < 1 || a.Attempts > MaxAttempts:
 		return bad("attempts", "A run makes 1 to %d attempts.", MaxAttempts)
 	case a.Limits.RunNano < 0 || a.Limits.MonthNano < 0:
@@ -185,7 +186,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	a.NextAt = a.next(s.cfg.Now())
 	err = s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
 		if a.Trigger.Kind == Webhook || a.Trigger.Kind == GitHost {
-			secret = newSecret()
+			secret = rand.Text()
 			if a.SecretID, err = s.cfg.Secrets.KeepTeamSecret(ctx, teamID, secretName(a.ID), secret, actor.User.ID); err != nil {
 				return err
 			}
@@ -199,12 +200,6 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	return a, secret, nil
 }
 
-func newSecret() string {
-	var b [24]byte
-	rand.Read(b[:]) //nolint:errcheck // it never fails
-	return hex.EncodeToString(b[:])
-}
-
 // Get returns an automation that nobody removed. Errors: not_found.
 func (s *Service) Get(ctx context.Context, id string) (Automation, error) {
 	a, err := s.cfg.Store.Automation(ctx, id)
@@ -214,14 +209,14 @@ func (s *Service) Get(ctx context.Context, id string) (Automation, error) {
 	return a, err
 }
 
-// List returns a team's automations by name, with how their runs went.
-func (s *Service) List(ctx context.Context, teamID string) ([]Automation, map[string]Health, error) {
-	all, err := s.cfg.Store.Automations(ctx, teamID)
-	if err != nil {
-		return nil, nil, err
-	}
-	health, err := s.cfg.Store.Healths(ctx, teamID, s.month(), s.cfg.Now().AddDate(0, 0, -30).UnixMilli())
-	return all, health, err
+// List returns a page of a team's automations, newest first.
+func (s *Service) List(ctx context.Context, teamID string, pg page.Page) ([]Automation, string, error) {
+	return s.cfg.Store.Automations(ctx, teamID, pg)
+}
+
+// Health returns how the runs of an automation went.
+func (s *Service) Health(ctx context.Context, id string) (Health, error) {
+	return s.cfg.Store.Health(ctx, id, s.month(), s.cfg.Now().AddDate(0, 0, -30).UnixMilli())
 }
 
 // month is the first of the month (UTC), in ms.
@@ -278,7 +273,7 @@ func (s *Service) Renew(ctx context.Context, actor accounts.Actor, id string) (s
 	if a.SecretID == "" {
 		return "", fault.New(fault.Conflict, "automation_has_no_secret", "Nobody reports events to this automation, so nothing signs them.")
 	}
-	secret = newSecret()
+	secret = rand.Text()
 	err = s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
 		fresh, err := s.cfg.Secrets.KeepTeamSecret(ctx, a.TeamID, secretName(a.ID), secret, actor.User.ID)
 		if err != nil {

@@ -266,8 +266,8 @@ func budgetsAndFailures(t *testing.T, db *store.DB) {
 	if got, _ := h.s.Get(h.ctx, b.ID); !got.Paused || got.Because == "" {
 		t.Errorf("after five failures: %+v", got)
 	}
-	_, health, err := h.s.List(h.ctx, h.team)
-	if x := health[a.ID]; err != nil || x.MonthNano != 70 || x.Runs != 1 || x.Failed != 1 || x.Last == nil || x.Last.State != triggers.Skipped {
+	x, err := h.s.Health(h.ctx, a.ID)
+	if err != nil || x.MonthNano != 70 || x.Runs != 1 || x.Failed != 1 || x.Last == nil || x.Last.State != triggers.Skipped {
 		t.Errorf("%+v, %v", x, err)
 	}
 	if _, err := automationstore.New(h.db).RunOfBranch(h.ctx, "prj_none", "main"); !fault.Is(err, fault.NotFound) {
@@ -297,4 +297,35 @@ func TestARunIsAskedForOnce(t *testing.T) {
 	h.until("it runs again", running)
 	end()
 	equal(t, "asked for", h.jobs.asked(), "Do it")
+}
+
+// An automation whose owner has left the team starts nothing more, and one that is removed has its run cancelled.
+func TestTheOwnerLeftAndTheAutomationWasRemoved(t *testing.T) {
+	h := newHarness(t, storetest.SQLite(t))
+	a, _ := h.make(triggers.Trigger{Kind: triggers.Manual}, triggers.Limits{})
+	b, _ := h.make(triggers.Trigger{Kind: triggers.Manual}, triggers.Limits{})
+	start := func(a triggers.Automation) {
+		if _, _, err := h.s.Start(h.ctx, a.ID, "", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start(b)
+	end := h.runs()
+	h.until("it runs", func() bool { return h.all(b)[0].State == triggers.Running })
+	if err := h.s.Delete(h.ctx, b.ID); err != nil {
+		t.Fatal(err)
+	}
+	if all := h.ended(b, 1); all[0].State != triggers.Failed {
+		t.Errorf("removed: %+v", all)
+	}
+	end()
+	h.actor.Memberships = nil
+	start(a)
+	defer h.runs()()
+	if all := h.ended(a, 1); all[0].Code != "automation_owner_left" {
+		t.Errorf("%+v", all)
+	}
+	if got, _ := h.s.Get(h.ctx, a.ID); !got.Paused || got.Because == "" {
+		t.Errorf("%+v", got)
+	}
 }

@@ -57,9 +57,10 @@ type Limits struct {
 
 // Limits of the package.
 const (
-	MaxAutomations = 1000 // of a team
-	MaxName        = 100  // characters
-	MaxAttempts    = 4    // jobs of a run
+	MaxAutomations = 1000     // of a team
+	MaxName        = 100      // characters
+	MaxTemplate    = 64 << 10 // bytes of a prompt
+	MaxAttempts    = 4        // jobs of a run
 	MaxFields      = 32 << 10
 	MaxPayload     = 1 << 20 // bytes of a reported event
 	maxFailures    = 5       // runs that failed in a row pause an automation
@@ -141,13 +142,14 @@ type AutomationStore interface {
 	// InsertAutomation stores one, unless the team has most: then a fault "automations_full".
 	InsertAutomation(ctx context.Context, a Automation, most int) error
 	Automation(ctx context.Context, id string) (Automation, error)
-	Automations(ctx context.Context, teamID string) ([]Automation, error)
+	// Automations returns a page of those of a team that nobody removed, newest first.
+	Automations(ctx context.Context, teamID string, pg page.Page) ([]Automation, string, error)
 	// Due returns those whose time has come, oldest first.
 	Due(ctx context.Context, now int64, limit int) ([]Automation, error)
 	// EditAutomation lets fn change one in one transaction, and returns it as stored.
 	EditAutomation(ctx context.Context, id string, fn func(*Automation) error) (Automation, error)
-	// Healths returns the last run of each automation of a team, what its runs since month (ms) have spent, and how many since a time failed.
-	Healths(ctx context.Context, teamID string, month, since int64) (map[string]Health, error)
+	// Health returns the last run of an automation, what its runs since month (ms) have spent, and how many since a time there were and failed.
+	Health(ctx context.Context, automationID string, month, since int64) (Health, error)
 }
 
 // RunStore keeps their runs.

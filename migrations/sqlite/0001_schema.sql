@@ -2324,7 +2324,7 @@ CREATE TABLE automations (
     updated_at BIGINT NOT NULL,
     removed_at BIGINT NOT NULL DEFAULT 0
 );
-CREATE INDEX automations_by_team ON automations(team_id, name);
+CREATE INDEX automations_by_team ON automations(team_id, created_at, id);
 CREATE INDEX automations_due ON automations(next_at) WHERE next_at > 0;
 
 CREATE TABLE automation_runs (

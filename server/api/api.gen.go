@@ -5776,7 +5776,8 @@ type AutomationLimits struct {
 
 // AutomationList defines model for AutomationList.
 type AutomationList struct {
-	Items []Automation `json:"items"`
+	Items      []Automation `json:"items"`
+	NextCursor *string      `json:"next_cursor"`
 }
 
 // AutomationPatch defines model for AutomationPatch.
@@ -15110,6 +15111,12 @@ type ExportTeamAuditParamsFormat string
 // ExportTeamAuditParamsResult defines parameters for ExportTeamAudit.
 type ExportTeamAuditParamsResult string
 
+// ListAutomationsParams defines parameters for ListAutomations.
+type ListAutomationsParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListExecutorsParams defines parameters for ListExecutors.
 type ListExecutorsParams struct {
 	// ProjectId Suggests where to run a new workspace of this project
@@ -17114,9 +17121,9 @@ type ServerInterface interface {
 	// ExportTeamAudit Export the team's audit log, oldest first
 	// (GET /teams/{team}/audit/export)
 	ExportTeamAudit(ctx echo.Context, team TeamSlug, params ExportTeamAuditParams) error
-	// ListAutomations List automations by name, with how their runs went
+	// ListAutomations List automations, newest first, with how their runs went
 	// (GET /teams/{team}/automations)
-	ListAutomations(ctx echo.Context, team TeamSlug) error
+	ListAutomations(ctx echo.Context, team TeamSlug, params ListAutomationsParams) error
 	// CreateAutomation Have jobs start by themselves
 	// (POST /teams/{team}/automations)
 	CreateAutomation(ctx echo.Context, team TeamSlug) error
@@ -22838,8 +22845,24 @@ func (w *ServerInterfaceWrapper) ListAutomations(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAutomationsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ListAutomations(ctx, team)
+	err = w.Handler.ListAutomations(ctx, team, params)
 	return err
 }
 
@@ -39896,7 +39919,8 @@ func (response ExportTeamAuditdefaultApplicationProblemPlusJSONResponse) VisitEx
 }
 
 type ListAutomationsRequestObject struct {
-	Team TeamSlug `json:"team"`
+	Team   TeamSlug `json:"team"`
+	Params ListAutomationsParams
 }
 
 type ListAutomationsResponseObject interface {
@@ -49626,7 +49650,7 @@ type StrictServerInterface interface {
 	// ExportTeamAudit Export the team's audit log, oldest first
 	// (GET /teams/{team}/audit/export)
 	ExportTeamAudit(ctx context.Context, request ExportTeamAuditRequestObject) (ExportTeamAuditResponseObject, error)
-	// ListAutomations List automations by name, with how their runs went
+	// ListAutomations List automations, newest first, with how their runs went
 	// (GET /teams/{team}/automations)
 	ListAutomations(ctx context.Context, request ListAutomationsRequestObject) (ListAutomationsResponseObject, error)
 	// CreateAutomation Have jobs start by themselves
@@ -59352,10 +59376,11 @@ func (sh *strictHandler) ExportTeamAudit(ctx echo.Context, team TeamSlug, params
 }
 
 // ListAutomations operation middleware
-func (sh *strictHandler) ListAutomations(ctx echo.Context, team TeamSlug) error {
+func (sh *strictHandler) ListAutomations(ctx echo.Context, team TeamSlug, params ListAutomationsParams) error {
 	var request ListAutomationsRequestObject
 
 	request.Team = team
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ListAutomations(ctx.Request().Context(), request.(ListAutomationsRequestObject))

@@ -17,9 +17,15 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-func (h Automations) ListAutomations(ctx context.Context, _ api.ListAutomationsRequestObject) (api.ListAutomationsResponseObject, error) {
-	all, health, err := h.cfg.Automations.List(ctx, rest.CallOf(ctx).Team.ID)
-	return api.ListAutomations200JSONResponse{Items: rest.List(all, func(a triggers.Automation) api.Automation { return h.shown(ctx, a, health[a.ID]) })}, err
+func (h Automations) ListAutomations(ctx context.Context, req api.ListAutomationsRequestObject) (api.ListAutomationsResponseObject, error) {
+	all, next, err := h.cfg.Automations.List(ctx, rest.CallOf(ctx).Team.ID, rest.PageOf(req.Params.Limit, req.Params.Cursor))
+	out := api.ListAutomations200JSONResponse{Items: make([]api.Automation, len(all)), NextCursor: rest.Text(next)}
+	for i, a := range all {
+		if err == nil {
+			out.Items[i], err = h.one(ctx, a)
+		}
+	}
+	return out, err
 }
 
 func (h Automations) CreateAutomation(ctx context.Context, req api.CreateAutomationRequestObject) (api.CreateAutomationResponseObject, error) {
@@ -162,8 +168,8 @@ func (h Automations) ListAutomationRuns(ctx context.Context, req api.ListAutomat
 
 // one is an automation with how its runs went.
 func (h Automations) one(ctx context.Context, a triggers.Automation) (api.Automation, error) {
-	_, health, err := h.cfg.Automations.List(ctx, a.TeamID)
-	return h.shown(ctx, a, health[a.ID]), err
+	health, err := h.cfg.Automations.Health(ctx, a.ID)
+	return h.shown(ctx, a, health), err
 }
 
 // shown is an automation as the API shows it to the caller.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/parawork/parawork/automations/triggers"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/store"
 )
 
@@ -80,9 +81,18 @@ func (s *Automations) Automation(ctx context.Context, id string) (triggers.Autom
 	return a, store.Wrap(err, "reading an automation")
 }
 
-// Automations returns those of a team by name.
-func (s *Automations) Automations(ctx context.Context, teamID string) ([]triggers.Automation, error) {
-	return s.list(ctx, `SELECT `+automationColumns+` FROM automations WHERE team_id = {team?} AND removed_at = 0 ORDER BY name, id`, teamID)
+// Automations returns a page of those of a team that nobody removed, newest first.
+func (s *Automations) Automations(ctx context.Context, teamID string, pg page.Page) ([]triggers.Automation, string, error) {
+	query, args, err := store.Keyset(`SELECT `+automationColumns+` FROM automations WHERE team_id = {team?} AND removed_at = 0`, "created_at", []any{teamID}, pg)
+	if err != nil {
+		return nil, "", err
+	}
+	items, err := s.list(ctx, query, args...)
+	if err != nil {
+		return nil, "", err
+	}
+	items, next := page.Cut(pg, items, func(a triggers.Automation) page.Key { return page.Key{At: a.CreatedAt, ID: a.ID} })
+	return items, next, nil
 }
 
 // Due returns those whose time has come, oldest first.
@@ -119,29 +129,16 @@ func (s *Automations) EditAutomation(ctx context.Context, id string, fn func(*tr
 	return a, store.Wrap(err, "changing an automation")
 }
 
-// Healths returns the last run of each automation of a team, what its runs since month have spent, and how many since a time failed.
-func (s *Automations) Healths(ctx context.Context, teamID string, month, since int64) (map[string]triggers.Health, error) {
-	out := map[string]triggers.Health{}
-	last, err := s.runs(ctx, `SELECT `+runColumns+` FROM automation_runs r WHERE r.team_id = {team?} AND r.code <> ? AND NOT EXISTS (SELECT 1 FROM automation_runs n WHERE n.automation_id = r.automation_id AND n.code <> ?
-		AND (n.created_at > r.created_at OR n.created_at = r.created_at AND n.id > r.id) AND {team:n})`, teamID, triggers.Ignored, triggers.Ignored)
-	if err != nil {
-		return nil, err
+// Health returns the last run of an automation and what its runs since some times came to; see triggers.Store.
+func (s *Automations) Health(ctx context.Context, automationID string, month, since int64) (h triggers.Health, err error) {
+	last, err := scanRun(s.db.QueryRow(ctx, `SELECT `+runColumns+` FROM automation_runs WHERE automation_id = ? AND code <> ? AND {team} ORDER BY created_at DESC, id DESC LIMIT 1`, automationID, triggers.Ignored))
+	if err == nil {
+		h.Last = &last
+	} else if !fault.Is(err, fault.NotFound) {
+		return h, store.Wrap(err, "reading the last run of an automation")
 	}
-	for _, r := range last {
-		out[r.AutomationID] = triggers.Health{Last: &r}
-	}
-	rows, err := s.db.Query(ctx, `SELECT automation_id, COALESCE(SUM(CASE WHEN created_at >= ? THEN cost_nano END), 0), SUM(CASE WHEN state = 'skipped' THEN 0 ELSE 1 END), SUM(CASE WHEN state = 'failed' THEN 1 ELSE 0 END)
-		FROM automation_runs WHERE team_id = {team?} AND created_at >= ? GROUP BY automation_id`, month, teamID, min(since, month))
-	type sum struct {
-		id string
-		h  triggers.Health
-	}
-	sums, err := store.Collect(rows, err, func(s store.Scanner) (x sum, err error) {
-		return x, s.Scan(&x.id, &x.h.MonthNano, &x.h.Runs, &x.h.Failed)
-	})
-	for _, x := range sums {
-		x.h.Last = out[x.id].Last
-		out[x.id] = x.h
-	}
-	return out, store.Wrap(err, "summing up runs of automations")
+	err = s.db.QueryRow(ctx, `SELECT COALESCE(SUM(CASE WHEN created_at >= ? THEN cost_nano END), 0), COALESCE(SUM(CASE WHEN created_at >= ? AND state <> 'skipped' THEN 1 ELSE 0 END), 0),
+		COALESCE(SUM(CASE WHEN created_at >= ? AND state = 'failed' THEN 1 ELSE 0 END), 0) FROM automation_runs WHERE automation_id = ? AND created_at >= ? AND {team}`,
+		month, since, since, automationID, min(since, month)).Scan(&h.MonthNano, &h.Runs, &h.Failed)
+	return h, store.Wrap(err, "summing up runs of an automation")
 }
