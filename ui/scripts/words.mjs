@@ -82,8 +82,18 @@ function isWords(s) {
   return true;
 }
 
+// Units are the same in every language.
+const UNITS = /^(min|ms|px|bold|monospace)$/;
+
+/** Whether small words stand around the values of a template: a sentence that is glued together. */
+const isGlued = (s) =>
+  s.includes("{}") &&
+  !/^(curl|git|parawork|bold) /.test(s) &&
+  s.split(/\s+/).some((w, i, all) => /^\p{Ll}{2,}[.,:;]?$/u.test(w) && !UNITS.test(w) && all.length > 1);
+
 /** Whether a string is words for people by its look alone. */
 function isProse(s) {
+  if (isGlued(s)) return true;
   const text = unescaped(s).trim();
   if (!isWords(text)) return false;
   if (/^[/.#@<[({&?]|^--|^\w+:\/\/|^https?:/.test(text) || text.includes("://")) return false;
@@ -312,6 +322,11 @@ function runs(children) {
   return found;
 }
 
+/** Whether this is a word of the catalogue: another one in each language. */
+const isMessage = (node) =>
+  (node?.type === "TaggedTemplateExpression" && /^(t|tr|msg)$/.test(node.tag.name ?? "")) ||
+  (node?.type === "CallExpression" && PLURALS.test(node.callee.name ?? ""));
+
 /** The statement under this comment, or its line, is no words for people. */
 const NOT = /not for translation/i;
 
@@ -367,6 +382,11 @@ export function find(code, file) {
           .slice(first, last + 1)
           .forEach(mark);
       }
+    },
+    "BinaryExpression|SwitchCase"({ node }) {
+      const compared = node.type === "SwitchCase" ? [node.test] : [node.left, node.right];
+      if (node.operator !== "+" && compared.some(isMessage))
+        byHand.push([node.loc.start.line, "compares with a word that is shown: it differs in other languages"]);
     },
     "StringLiteral|TemplateLiteral"(path) {
       const { node } = path;

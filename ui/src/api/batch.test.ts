@@ -61,9 +61,28 @@ test("what does not fit into a batch is asked for by itself, and so is everythin
   expect(asked.map((a) => a.url)).toEqual(["/api/v1/a", "/api/v1/b"]);
 });
 
-test("a refusal of the whole is everybody's, an answer that ends early fails those that wait, and who gives up hears of it", async () => {
-  answer = () => Response.json({ code: "signed_out" }, { status: 401 });
-  expect((await Promise.all([get("/a"), get("/b")])).map((r) => r.status)).toEqual([401, 401]);
+test("when a batch is refused each is asked for by itself: some are public, or their paths are too long together", async () => {
+  for (const status of [401, 413]) {
+    asked = [];
+    answer = (url) =>
+      url.endsWith("/public") ? Response.json({ ok: true }) : Response.json({ code: "signed_out" }, { status });
+    const both = await Promise.all([get("/public"), get("/me")]);
+    expect(both.map((r) => r.status)).toEqual([200, status]);
+    expect(asked.map((a) => a.url)).toEqual(["/api/v1/batch", "/api/v1/public", "/api/v1/me"]);
+  }
+});
+
+test("a server that is not ready is asked once for all", async () => {
+  answer = () => Response.json({ code: "starting" }, { status: 503, headers: { "Retry-After": "1" } });
+  const both = await Promise.all([get("/a"), get("/b")]);
+  expect(both.map((r) => [r.status, r.headers.get("Retry-After")])).toEqual([
+    [503, "1"],
+    [503, "1"],
+  ]);
+  expect(asked.map((a) => a.url)).toEqual(["/api/v1/batch"]);
+});
+
+test("an answer that ends early fails those that wait, and who gives up hears of it", async () => {
   answer = () => inPieces(line(0, 200, 1), 5);
   const [a, b] = await Promise.allSettled([get("/a"), get("/b")]);
   expect([a.status, b.status]).toEqual(["fulfilled", "rejected"]);

@@ -42,8 +42,7 @@ function send(base: string): void {
   for (const r of all)
     r.request.signal.addEventListener("abort", () => {
       r.reject(r.request.signal.reason);
-      open.delete(r);
-      if (open.size === 0) stop.abort();
+      if (open.delete(r) && open.size === 0) stop.abort();
     });
   const settle = async () => {
     const answer = await fetch(`${base}/batch`, {
@@ -52,18 +51,14 @@ function send(base: string): void {
       body: JSON.stringify({ paths: all.map((r) => r.path) }),
       signal: stop.signal,
     });
-    if (answer.status === 404 || answer.status === 405) {
-      possible = false;
-      for (const r of open) alone(r);
-      return;
-    }
-    if (answer.status === 401) {
-      // Some reads are for whoever is not signed in, those of the sign-in page among them.
+    if (answer.status === 404 || answer.status === 405) possible = false;
+    if (answer.status >= 400 && answer.status < 500 && answer.status !== 429) {
+      // Refused is the batch, not each read: some are for whoever is not signed in, and together their paths can be too long.
       for (const r of open) alone(r);
       return;
     }
     if (!answer.ok || !answer.body) {
-      // A server that is not ready: the same for each.
+      // A server that is not ready, or asked too much: the same for each.
       for (const r of open) r.resolve(answer.clone());
       return;
     }

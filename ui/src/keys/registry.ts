@@ -387,6 +387,7 @@ export function collisions(list: readonly Action[]): string[] {
   list.forEach((a, i) => {
     for (const b of list.slice(i + 1)) {
       if (a.scope !== b.scope && (a.yields || !TOGETHER[a.scope].includes(b.scope))) continue;
+      // Not for translation: a fault of this list, for its test.
       for (const x of a.keys) for (const y of b.keys) if (collide(x, y)) found.push(`${a.id} and ${b.id}: ${x} / ${y}`);
     }
   });

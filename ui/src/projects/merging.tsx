@@ -275,7 +275,7 @@ function Queue({ project: p }: { project: Project }) {
         <p className="text-fg2">
           <Trans>
             Some workspaces conflict. This merge order causes the fewest conflicts:{" "}
-            {order.map((o) => `${o.key}${o.overlaps > 0 ? " (must resolve)" : ""}`).join(", ")}.
+            {order.map((o) => (o.overlaps > 0 ? t`${o.key} (must resolve)` : o.key)).join(", ")}.
           </Trans>
         </p>
       )}
