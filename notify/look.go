@@ -14,9 +14,9 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 )
 
-// tooOld is the greatest age of an item that people are still notified of: after a long outage of the server nobody wants news
+// TooOld is the greatest age of an item that people are still notified of: after a long outage of the server nobody wants news
 // of last week.
-const tooOld = time.Hour
+const TooOld = time.Hour
 
 // pruneEvery and keepFor bound what the outbox remembers.
 const (
@@ -39,12 +39,15 @@ func (s *Service) listen(ctx context.Context) {
 				continue
 			}
 			if e.TeamID != "" && (e.Type == "session.updated" || e.Type == "inbox.updated" || e.Type == "workspace.updated" || e.Type == "grace.updated" ||
-				e.Type == "budget.updated" || e.Type == "quota.updated") {
+				e.Type == "budget.updated" || e.Type == "quota.updated" || e.Type == "checks.updated" || e.Type == "reviews.updated") {
 				s.mark(e.TeamID)
 			}
 		}
 	}
 }
+
+// Look has the inbox of a team looked at soon.
+func (s *Service) Look(teamID string) { s.mark(teamID) }
 
 func (s *Service) mark(teamID string) {
 	s.mu.Lock()
@@ -123,7 +126,7 @@ func (s *Service) lookAt(ctx context.Context, teamID string) error {
 	}()
 	for _, it := range items {
 		// Old items are never sent, so they need not be recorded: in a large team almost all items are old.
-		if it.Since < s.now()-tooOld.Milliseconds() {
+		if it.Since < s.now()-TooOld.Milliseconds() {
 			continue
 		}
 		reported := 0
@@ -253,6 +256,7 @@ func (s *Service) Announce(ctx context.Context, it Item, userIDs []string) error
 		reported, err = s.enqueue(ctx, it, hooks, targets, now)
 		return err
 	})
+	s.told(ctx, it.TeamID, err)
 	if err != nil {
 		return fmt.Errorf("announcing %s: %w", it.ID, err)
 	}

@@ -18,9 +18,9 @@ const (
 
 // More kinds of notices: push messages and webhooks do not have them.
 const (
-	Checks  = "checks"  // a required check failed on one's work
+	Checks  = "checks"  // required checks failed on one's work
 	Comment = "comment" // somebody reviewed one's work
-	Machine = "machine" // one's own machine went offline, or came back
+	Machine = "machine" // one's own machine went offline
 )
 
 // Notice is an entry of a user's notification centre.
@@ -132,32 +132,6 @@ func (s *Service) told(ctx context.Context, teamID string, err error) {
 	if err == nil && s.cfg.Events != nil {
 		s.cfg.Events.Publish(ctx, events.Event{Type: "notices.updated", ID: teamID, TeamID: teamID, Version: s.now()})
 	}
-}
-
-// Tell adds an item to the notification centre of some members of a team, once. No push message and no webhook has it.
-func (s *Service) Tell(ctx context.Context, it Item, userIDs []string) error {
-	it.ID = announced + it.ID
-	told := false
-	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
-		now := s.now()
-		fresh, err := s.cfg.Store.NoteItem(ctx, it.TeamID, it.ID, now)
-		if err != nil || !fresh {
-			return err
-		}
-		readers, err := s.cfg.Notices.Readers(ctx, it.TeamID)
-		if err != nil {
-			return err
-		}
-		readers = slices.DeleteFunc(readers, func(r Reader) bool { return !slices.Contains(userIDs, r.UserID) })
-		it.Owners = userIDs
-		told = true
-		_, err = s.notice(ctx, it, readers, now)
-		return err
-	})
-	if told {
-		s.told(ctx, it.TeamID, err)
-	}
-	return err
 }
 
 // notice adds an item to the notification centre of everybody whom it concerns, and returns who muted its workspace. An agent's question ends a

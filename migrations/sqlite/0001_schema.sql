@@ -932,7 +932,7 @@ CREATE TABLE reviews (
 );
 CREATE INDEX reviews_by_workspace ON reviews(workspace_id, created_at);
 CREATE UNIQUE INDEX reviews_draft ON reviews(workspace_id, author_id) WHERE state = 'draft';
-CREATE INDEX reviews_by_team ON reviews(team_id, state);
+CREATE INDEX reviews_by_team ON reviews(team_id, state, sent_at);
 
 -- A comment on lines of a file, or a reply to one.
 CREATE TABLE review_comments (
@@ -1032,7 +1032,7 @@ CREATE TABLE check_runs (
     ended_at     BIGINT NOT NULL DEFAULT 0
 );
 CREATE INDEX check_runs_by_workspace ON check_runs(workspace_id, created_at);
-CREATE INDEX check_runs_by_team ON check_runs(team_id);
+CREATE INDEX check_runs_by_team ON check_runs(team_id, ended_at);
 
 -- A workspace in its project's merge queue.
 CREATE TABLE merge_queue (

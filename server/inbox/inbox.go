@@ -3,13 +3,17 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/billing/alerts"
 	"github.com/parawork/parawork/billing/quota"
+	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/work"
@@ -17,16 +21,35 @@ import (
 	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
+	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/reviews"
 )
 
 // Config is what a Feed is made of. All is required.
 type Config struct {
 	Sessions   *sessions.Service
-	Limits     *quota.Enforcer
+	Limits     Limits
 	Reviews    *reviews.Service
 	Workspaces *assembly.Workspaces
 	Directory  *directory.Service
+	Happened   Happened
+	Machines   func(ctx context.Context, teamID string) []machines.Machine // the team's, connected or not
+	Now        func() int64                                                // ms UTC
+}
+
+// Limits of time and money.
+type Limits interface {
+	Graces(teamID string) []quota.WorkGrace
+	News(ctx context.Context, teamID string) ([]quota.Crossing, error)
+	Notifies(teamID string) quota.Notify
+}
+
+// Happened knows what people are notified of although it waits for nobody.
+type Happened interface {
+	// FailedChecks returns the required checks of a team that failed after a time, oldest first.
+	FailedChecks(ctx context.Context, teamID string, after int64) ([]checks.Run, error)
+	// SentReviews returns what people reviewed of others' work after a time, oldest first and without comments.
+	SentReviews(ctx context.Context, teamID string, after int64) ([]reviews.Review, error)
 }
 
 // Feed shows the inbox of a team in the shape notify needs: items of sessions beside the workspaces they belong to.
@@ -49,15 +72,21 @@ func (f Feed) Items(ctx context.Context, teamID string) ([]notify.Item, error) {
 		return nil, err
 	}
 	items = append(items, work.ReviewItems(answered)...)
+	happened, err := f.happened(ctx, teamID)
+	if err != nil {
+		return nil, err
+	}
+	items = append(items, happened...)
 	news, err := f.cfg.Limits.News(ctx, teamID)
 	if err != nil {
 		return nil, err
 	}
+	lost := f.lost(ctx, teamID)
 	items, active, err := work.AskingWorkspaces(ctx, f.cfg.Workspaces, teamID, workspaces.Filter{}, items)
 	if err != nil {
 		return nil, fmt.Errorf("reading workspaces: %w", err)
 	}
-	if len(items)+len(news) == 0 {
+	if len(items)+len(news)+len(lost) == 0 {
 		return nil, nil
 	}
 	team, err := f.cfg.Directory.TeamByID(ctx, teamID)
@@ -71,6 +100,11 @@ func (f Feed) Items(ctx context.Context, teamID string) ([]notify.Item, error) {
 	out, err := f.news(ctx, team, news)
 	if err != nil {
 		return nil, err
+	}
+	for _, m := range lost {
+		// One for each hour: a connection may come and go.
+		out = append(out, notify.Item{ID: question.Episode(m.ID, m.OfflineAt/time.Hour.Milliseconds()), Kind: notify.Machine, TeamID: teamID, TeamSlug: team.Slug, TeamName: team.Name,
+			Reason: m.Name + " is offline. " + m.OfflineReason, Since: m.OfflineAt, Owners: []string{m.UserID}, OnlyFor: m.UserID})
 	}
 	ways := f.cfg.Limits.Notifies(teamID)
 	for _, it := range items {
@@ -103,6 +137,45 @@ func (f Feed) Items(ctx context.Context, teamID string) ([]notify.Item, error) {
 	}
 	return out, nil
 }
+
+// happened are items of what happened lately: required checks that failed, those that began together once, and reviews of people.
+func (f Feed) happened(ctx context.Context, teamID string) ([]question.InboxItem, error) {
+	failed, err := f.cfg.Happened.FailedChecks(ctx, teamID, f.lately())
+	if err != nil {
+		return nil, err
+	}
+	reviewed, err := f.cfg.Happened.SentReviews(ctx, teamID, f.lately())
+	if err != nil {
+		return nil, err
+	}
+	var out []question.InboxItem
+	for _, r := range failed {
+		out = append(out, question.InboxItem{ID: r.BatchID, Kind: notify.Checks, WorkspaceID: r.WorkspaceID, StartedBy: r.StartedBy, Reason: fmt.Sprintf("The check %q failed.", r.Name), Since: r.EndedAt})
+	}
+	if len(reviewed) == 0 {
+		return out, nil
+	}
+	members, err := f.cfg.Directory.Members(ctx, teamID)
+	if err != nil {
+		return nil, fmt.Errorf("reading members: %w", err)
+	}
+	names := make(map[string]string, len(members))
+	for _, m := range members {
+		names[m.User.ID] = m.User.Name
+	}
+	words := map[reviews.Verdict]string{reviews.Approve: " approved your changes.", reviews.Changes: " asks for changes.", reviews.Comments: " commented on your changes."}
+	for _, r := range reviewed {
+		out = append(out, question.InboxItem{ID: question.Episode(r.ID, r.SentAt), Kind: notify.Comment, WorkspaceID: r.WorkspaceID, Reason: cmp.Or(names[r.AuthorID], "A former member") + words[r.Verdict], Since: r.SentAt})
+	}
+	return out, nil
+}
+
+// lost are the machines of a team that went offline lately.
+func (f Feed) lost(ctx context.Context, teamID string) []machines.Machine {
+	return slices.DeleteFunc(f.cfg.Machines(ctx, teamID), func(m machines.Machine) bool { return !m.Lost() || m.OfflineAt < f.lately() })
+}
+
+func (f Feed) lately() int64 { return f.cfg.Now() - notify.TooOld.Milliseconds() }
 
 // news are the thresholds a team passed recently; they belong to no workspace. Only the user learns of their own hours.
 func (f Feed) news(ctx context.Context, team accounts.Team, all []quota.Crossing) ([]notify.Item, error) {

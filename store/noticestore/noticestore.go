@@ -7,6 +7,8 @@ import (
 
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/workspaces/checks"
+	"github.com/parawork/parawork/workspaces/reviews"
 )
 
 // Notices stores notices and mutes.
@@ -73,6 +75,26 @@ func (s *Notices) ReadNotices(ctx context.Context, userID string, ids []string, 
 	}
 	_, err := s.db.Exec(ctx, query, args...)
 	return store.Wrap(err, "marking notices")
+}
+
+// FailedChecks returns the required checks of a team that failed after a time, oldest first: not those of a base, nor what they printed.
+func (s *Notices) FailedChecks(ctx context.Context, teamID string, after int64) ([]checks.Run, error) {
+	rows, err := s.db.Query(ctx, `SELECT id, team_id, workspace_id, batch_id, name, state, started_by, ended_at FROM check_runs
+		WHERE team_id = {team?} AND ended_at > ? AND required AND state IN ('failed', 'timed_out') AND queue_id <> 'baseline' ORDER BY ended_at, id`, teamID, after)
+	out, err := store.Collect(rows, err, func(r store.Scanner) (c checks.Run, err error) {
+		return c, r.Scan(&c.ID, &c.TeamID, &c.WorkspaceID, &c.BatchID, &c.Name, &c.State, &c.StartedBy, &c.EndedAt)
+	})
+	return out, store.Wrap(err, "reading failed checks")
+}
+
+// SentReviews returns what people reviewed of others' work after a time, oldest first and without comments.
+func (s *Notices) SentReviews(ctx context.Context, teamID string, after int64) ([]reviews.Review, error) {
+	rows, err := s.db.Query(ctx, `SELECT r.id, r.team_id, r.workspace_id, r.author_id, r.state, r.verdict, r.sent_at FROM reviews r JOIN workspaces w ON w.id = r.workspace_id JOIN users u ON u.id = r.author_id
+		WHERE r.team_id = {team?} AND r.state IN ('queued', 'sent') AND r.sent_at > ? AND r.author_id <> w.created_by ORDER BY r.sent_at, r.id`, teamID, after)
+	out, err := store.Collect(rows, err, func(r store.Scanner) (v reviews.Review, err error) {
+		return v, r.Scan(&v.ID, &v.TeamID, &v.WorkspaceID, &v.AuthorID, &v.State, &v.Verdict, &v.SentAt)
+	})
+	return out, store.Wrap(err, "reading new reviews")
 }
 
 // PutMute mutes a workspace for a user.

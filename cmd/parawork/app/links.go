@@ -21,6 +21,7 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/toolrelay"
+	"github.com/parawork/parawork/store/noticestore"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/snapshot"
@@ -41,7 +42,8 @@ func (a *App) links() []link {
 			func() { a.later.masks.Store(&runningMasks{a.sessions, a.commands}) }},
 		{"the inbox is put together of what people wait for everywhere, some of which notifies people",
 			func() {
-				a.later.inbox.Store(new(inbox.New(inbox.Config{Sessions: a.sessions, Limits: a.enforcer, Reviews: a.reviews, Workspaces: a.workspaces, Directory: a.directory})))
+				a.later.inbox.Store(new(inbox.New(inbox.Config{Sessions: a.sessions, Limits: a.enforcer, Reviews: a.reviews, Workspaces: a.workspaces, Directory: a.directory,
+					Happened: noticestore.New(a.db), Machines: a.machines.Machines, Now: a.clock.Now})))
 			}},
 		{"tools use sessions and workspaces, which ask them: for agents' configuration, and when something begins or ends", func() { a.later.toolbox.Store(a.toolbox) }},
 		{"the gate asks what a sandbox may reach, and is notified when that changes", func() { a.later.network.Store(a.sandboxes.network) }},
@@ -59,7 +61,12 @@ func (a *App) links() []link {
 // and no event of the bus, which may lose some: a machine that leaves must be left.
 func (a *App) followMachines() {
 	kind := func(m machines.Machine) executors.Kind { return executors.Runner.Of(m.ID) }
-	a.machines.Follow(func(m machines.Machine) { a.places.Look(kind(m)) }, func(m machines.Machine, e wire.Event) {
+	a.machines.Follow(func(m machines.Machine) {
+		a.places.Look(kind(m))
+		if m.Lost() {
+			a.notify.Look(m.TeamID)
+		}
+	}, func(m machines.Machine, e wire.Event) {
 		if e.Type == wire.EventLeaving && e.Remove {
 			a.places.EvictSoon(kind(m))
 			return

@@ -25,6 +25,7 @@ const (
 // Texts for the history of connections.
 const (
 	sayRestart = "The server is restarting."
+	sayDied    = "The server stopped unexpectedly."
 	saySilent  = "No sign of life for %s."
 )
 

@@ -61,6 +61,11 @@ func (m Machine) MayUse(userID string) bool {
 	return !m.Revoked() && (m.UserID == userID || m.Hello.Share == ShareTeam)
 }
 
+// Lost reports whether the machine is offline by itself: a server that stops or dies loses all of them for a moment.
+func (m Machine) Lost() bool {
+	return !m.Online && m.OfflineAt != 0 && m.OfflineReason != sayRestart && m.OfflineReason != sayDied
+}
+
 // Dangerous reports whether agents run there without isolation.
 func (m Machine) Dangerous() bool { return m.Hello.Mode == wire.Direct }
 
@@ -194,8 +199,7 @@ func (s *Service) load(ctx context.Context) error {
 
 // Recover reads the known machines and closes the connections of an earlier server that was killed.
 func (s *Service) Recover(ctx context.Context) error {
-	const words = "The server stopped unexpectedly."
-	if err := s.store.EndStaleConnections(ctx, words, s.now()); err != nil {
+	if err := s.store.EndStaleConnections(ctx, sayDied, s.now()); err != nil {
 		return err
 	}
 	return s.load(ctx)
