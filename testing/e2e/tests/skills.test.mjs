@@ -151,6 +151,13 @@ describe("skills and jobs", { skip: !haveChromium && "Chromium is not installed"
     await dialog.getByLabel("Prompt").fill("Tidy up");
     await dialog.getByRole("button", { name: "Dry run" }).click();
     await dialog.getByText("It would run at").waitFor();
+    await dialog.getByRole("button", { name: "Git host" }).click();
+    await dialog.getByLabel("Prompt").fill("Fix {{event.title}}");
+    await dialog.getByText("Try it with a sample of an event").click();
+    await dialog.getByLabel("JSON").fill('{"action": "opened", "issue": {"title": "Crash", "author_association": "NONE"}}');
+    await dialog.getByRole("button", { name: "Dry run" }).click();
+    await dialog.getByText("Fix Crash").waitFor();
+    await dialog.getByText("The automation does not wait for this event.").waitFor();
     assert.deepEqual(await axe(page, []), [], "accessibility of the dialog");
     await shot(page, "automation");
     assert.deepEqual(page.problems, []);

@@ -177,6 +177,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       return [["permission-rules"]];
     case "memory":
       return [keys.memory(e.id)];
+    case "automation":
+      return [["team", team, "automations"]];
     case "job":
       return [["team", team, "jobs"]];
     case "subagent":

@@ -4595,7 +4595,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** List automations by name, with how their runs went */
+        /** List automations, newest first, with how their runs went */
         get: operations["listAutomations"];
         put?: never;
         /**
@@ -8790,6 +8790,7 @@ export interface components {
         };
         AutomationList: {
             items: components["schemas"]["Automation"][];
+            next_cursor: string | null;
         };
         AutomationPatch: {
             attempts?: number;
@@ -23426,7 +23427,10 @@ export interface operations {
     };
     listAutomations: {
         parameters: {
-            query?: never;
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
             header?: never;
             path: {
                 /** @description The team's slug */

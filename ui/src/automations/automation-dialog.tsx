@@ -45,6 +45,8 @@ export function AutomationDialog({ of, onClose }: { of: Automation | undefined; 
   const [perRun, setPerRun] = useState(of?.limits.run_nano ? String(of.limits.run_nano / 1e9) : "");
   const [perMonth, setPerMonth] = useState(of?.limits.month_nano ? String(of.limits.month_nano / 1e9) : "");
   const [unisolated, setUnisolated] = useState(of?.work.confirm_no_boundary ?? false);
+  const [sample, setSample] = useState("");
+  const [sampleOf, setSampleOf] = useState("issues");
   const [made, setMade] = useState<Automation>();
 
   const usable = (agents.data ?? []).filter(
@@ -81,7 +83,9 @@ export function AutomationDialog({ of, onClose }: { of: Automation | undefined; 
       data(
         api.POST("/teams/{team}/automations/preview", {
           params: { path: { team: team.slug } },
-          body: { trigger: kind === "git_host" ? { kind: "manual" } : trigger, work },
+          body: sample.trim()
+            ? { trigger, work, event: sample, headers: { "X-GitHub-Event": sampleOf } }
+            : { trigger: kind === "git_host" ? { kind: "manual" } : trigger, work }, // what a git host reports has an event
         }),
       ),
     done: (p: Schemas["AutomationPreview"]) => setShown(p),
@@ -265,9 +269,29 @@ export function AutomationDialog({ of, onClose }: { of: Automation | undefined; 
             checked={unisolated}
             onChange={(e) => setUnisolated(e.target.checked)}
           />
+          {(kind === "git_host" || kind === "webhook") && (
+            <details>
+              <summary className="text-meta text-accent">
+                <Trans>Try it with a sample of an event</Trans>
+              </summary>
+              <div className="mt-3 flex flex-col gap-4">
+                {kind === "git_host" && (
+                  <TextField
+                    label={t`Name of the event`}
+                    hint={t`As GitHub names it in X-GitHub-Event. The page of a webhook there lists what it has sent.`}
+                    mono
+                    value={sampleOf}
+                    onChange={(e) => setSampleOf(e.target.value)}
+                  />
+                )}
+                <TextArea label={t`JSON`} rows={4} mono value={sample} onChange={(e) => setSample(e.target.value)} />
+              </div>
+            </details>
+          )}
           {shown && (
             <div role="status" className="space-y-1 rounded-md bg-bg2 px-3 py-2">
               <p className="font-mono text-code break-words whitespace-pre-wrap">{shown.prompt}</p>
+              {shown.ignored && <p className="text-meta text-needs">{shown.ignored}</p>}
               {shown.times.length > 0 && (
                 <p className="text-meta text-fg3">
                   <Trans>It would run at {shown.times.map(exact).join(", ")}.</Trans>
@@ -275,7 +299,7 @@ export function AutomationDialog({ of, onClose }: { of: Automation | undefined; 
               )}
               {shown.unknown.length > 0 && (
                 <p className="text-meta text-fg3">
-                  <Trans>Filled in by the event: {shown.unknown.join(", ")}</Trans>
+                  <Trans>Only an event says: {shown.unknown.join(", ")}</Trans>
                 </p>
               )}
             </div>

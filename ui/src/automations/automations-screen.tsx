@@ -1,6 +1,6 @@
 import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
@@ -37,12 +37,18 @@ export function AutomationsScreen() {
   useTitle(t`Automations`);
   const team = useTeam();
   const [editing, setEditing] = useState<Automation | "new">();
-  const list = useQuery({
+  const list = useInfiniteQuery({
     queryKey: automationsKey(team.slug),
-    queryFn: () => data(api.GET("/teams/{team}/automations", { params: { path: { team: team.slug } } })),
-    refetchInterval: 10_000,
+    queryFn: ({ pageParam }) =>
+      data(
+        api.GET("/teams/{team}/automations", {
+          params: { path: { team: team.slug }, query: { limit: 50, ...(pageParam ? { cursor: pageParam } : {}) } },
+        }),
+      ),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.next_cursor ?? undefined,
   });
-  const all = list.data?.items ?? [];
+  const all = list.data?.pages.flatMap((p) => p.items) ?? [];
   const make = team.can("terminal.type") && (
     <Button look="primary" onClick={() => setEditing("new")}>
       <Trans>New automation</Trans>
@@ -63,11 +69,22 @@ export function AutomationsScreen() {
           <Trans>An agent can update what is out of date each night, or begin with an issue once it has a label.</Trans>
         </Empty>
       ) : (
-        <ul aria-label={t`Automations`} className="divide-y divide-hairline border-y border-hairline">
-          {all.map((a) => (
-            <Row key={a.id} automation={a} edit={() => setEditing(a)} />
-          ))}
-        </ul>
+        <>
+          <ul aria-label={t`Automations`} className="divide-y divide-hairline border-y border-hairline">
+            {all.map((a) => (
+              <Row key={a.id} automation={a} edit={() => setEditing(a)} />
+            ))}
+          </ul>
+          {list.hasNextPage && (
+            <Button
+              className="mt-3"
+              busy={list.isFetchingNextPage && t`Loading`}
+              onClick={() => void list.fetchNextPage()}
+            >
+              <Trans>Older automations</Trans>
+            </Button>
+          )}
+        </>
       )}
       {editing && (
         <AutomationDialog of={editing === "new" ? undefined : editing} onClose={() => setEditing(undefined)} />
@@ -193,7 +210,6 @@ function Runs({ of: a }: { of: Automation }) {
   const runs = useQuery({
     queryKey: [...automationsKey(team.slug), a.id, "runs"],
     queryFn: () => data(api.GET("/automations/{id}/runs", { params: { path: { id: a.id }, query: { limit: 20 } } })),
-    refetchInterval: 5_000,
   });
   if (runs.isPending) return <Skeleton rows={2} label={t`Loading the runs`} />;
   if (!runs.data)
