@@ -244,7 +244,7 @@ function Card({ item, bulk, press, faded, why, onStart, onArchive }: CardProps) 
           to="/$team/w/$key"
           params={{ team: team.slug, key: w.key }}
           draggable={false}
-          className={cx("min-w-0 truncate hover:underline", fresh ? "font-semibold" : "font-medium")}
+          className={cx("line-clamp-2 min-w-0 break-words hover:underline", fresh ? "font-semibold" : "font-medium")}
         >
           {w.name}
         </Link>
