@@ -166,7 +166,16 @@ type inProcess struct {
 }
 
 // Do implements remote.Doer.
-func (l inProcess) Do(req *http.Request) (resp *http.Response, err error) {
+func (l inProcess) Do(req *http.Request) (*http.Response, error) {
+	w := &answerWriter{header: http.Header{}, most: maxLocal}
+	if err := l.serve(w, req); err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body), Request: req}, nil
+}
+
+// serve has a request answered into w, and ends its context where w takes no more.
+func (l inProcess) serve(w *answerWriter, req *http.Request) (err error) {
 	ctx, cancel := context.WithCancelCause(l.s.life)
 	defer cancel(nil)
 	for _, outer := range []context.Context{req.Context(), l.from.Context()} {
@@ -182,46 +191,66 @@ func (l inProcess) Do(req *http.Request) (resp *http.Response, err error) {
 			r.Header[name] = v
 		}
 	}
-	w := &answerWriter{header: http.Header{}}
+	w.refused = cancel
 	defer func() {
 		if p := recover(); p != nil {
-			resp, err = nil, fmt.Errorf("the request was broken off: %v", p)
+			err = fmt.Errorf("the request was broken off: %v", p)
 		}
 	}()
 	l.s.echo.ServeHTTP(w, r)
 	if w.status == 0 {
 		if err := context.Cause(ctx); err != nil {
-			return nil, err
+			return err
 		}
 		w.status = http.StatusOK
 	}
-	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body), Request: req}, nil
+	return nil
 }
 
 // answerWriter holds the answer of a handler.
 type answerWriter struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
+	header  http.Header
+	status  int
+	body    bytes.Buffer
+	most    int         // bytes it takes: one more than the caller does, so that it notices
+	json    bool        // it takes JSON alone
+	refused func(error) // is called with why it takes no more
+	err     error
 }
 
-var errAnswerTooLong = errors.New("the answer is too long")
+var (
+	errAnswerTooLong = errors.New("the answer is too long")
+	errNoJSON        = errors.New("the answer is no JSON")
+)
 
 // Header implements http.ResponseWriter.
 func (w *answerWriter) Header() http.Header { return w.header }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *answerWriter) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
+	if w.status != 0 {
+		return
 	}
+	w.status = status
+	if w.json && !strings.Contains(w.header.Get("Content-Type"), "json") { // not that of a stream, which may go on for long
+		w.refuse(errNoJSON)
+	}
+}
+
+func (w *answerWriter) refuse(why error) {
+	w.err = why
+	w.refused(why)
 }
 
 // Write implements http.ResponseWriter.
 func (w *answerWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
-	if room := maxLocal - w.body.Len(); len(p) > room { // one byte more than the caller takes, so that it notices
-		n, _ := w.body.Write(p[:room])
+	if w.err != nil {
+		return 0, w.err
+	}
+	if room := w.most - w.body.Len(); len(p) > room {
+		n, _ := w.body.Write(p[:room]) // a buffer takes everything
+		w.refuse(errAnswerTooLong)
 		return n, errAnswerTooLong
 	}
 	return w.body.Write(p)
