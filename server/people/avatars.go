@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
+// SetMyAvatar takes the caller's picture.
 func (h Accounts) SetMyAvatar(ctx context.Context, req api.SetMyAvatarRequestObject) (api.SetMyAvatarResponseObject, error) {
 	actor := rest.CallOf(ctx).Actor
 	version, err := h.cfg.Avatars.Set(ctx, actor.User.ID, req.Body)
@@ -19,6 +20,7 @@ func (h Accounts) SetMyAvatar(ctx context.Context, req api.SetMyAvatarRequestObj
 	return api.SetMyAvatar200JSONResponse(meOf(actor)), nil
 }
 
+// DeleteMyAvatar removes it.
 func (h Accounts) DeleteMyAvatar(ctx context.Context, _ api.DeleteMyAvatarRequestObject) (api.DeleteMyAvatarResponseObject, error) {
 	if err := h.cfg.Avatars.Remove(ctx, rest.CallOf(ctx).Actor.User.ID); err != nil {
 		return nil, err
@@ -26,6 +28,7 @@ func (h Accounts) DeleteMyAvatar(ctx context.Context, _ api.DeleteMyAvatarReques
 	return api.DeleteMyAvatar204Response{}, nil
 }
 
+// GetMemberAvatar answers with the picture of a member of the team.
 func (h Teams) GetMemberAvatar(ctx context.Context, req api.GetMemberAvatarRequestObject) (api.GetMemberAvatarResponseObject, error) {
 	raw, err := h.cfg.Avatars.Get(ctx, rest.CallOf(ctx).Team.ID, req.Id, req.Params.Version, rest.Val(req.Params.Size) == api.Large)
 	return avatar(raw), err

@@ -3,7 +3,6 @@ package firststart
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -109,7 +108,7 @@ func (s *Service) resume(ctx context.Context) error {
 		if err != nil {
 			s.cfg.Log.WarnContext(ctx, "a creation that was cut short could not be begun again", "workspace_id", st.WorkspaceID, "error", err)
 		}
-		s.follow(st.WorkspaceID)
+		s.Follow(st.WorkspaceID)
 	}
 	return nil
 }
@@ -122,8 +121,8 @@ func (s *Service) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// follow has a workspace looked at now, and whenever it changes.
-func (s *Service) follow(workspaceID string) {
+// Follow starts the session of a workspace, once that is ready: it is looked at now, and whenever it changes.
+func (s *Service) Follow(workspaceID string) {
 	s.mu.Lock()
 	s.waiting[workspaceID] = true
 	s.mu.Unlock()
@@ -170,6 +169,9 @@ func (s *Service) Check(ctx context.Context, r Request) error {
 	}
 	sum := 0
 	for _, f := range r.Files {
+		if f.Name == "" || len(f.Name) > maxFileName || !utf8.ValidString(f.Name) || strings.ContainsRune(f.Name, 0) {
+			return bad("start.attachments", "The name of a file must be UTF-8 text of at most %d bytes, without NUL characters.", maxFileName)
+		}
 		if sum += len(f.Data); len(f.Data) == 0 || len(f.Data) > MaxFile || sum > maxFileBytes {
 			return bad("start.attachments", "A file must have 1 byte to %d MiB, and all of them at most %d MiB.", MaxFile>>20, maxFileBytes>>20)
 		}
@@ -186,9 +188,6 @@ func (s *Service) Keep(ctx context.Context, actor accounts.Actor, w workspaces.W
 	return s.cfg.Store.InsertStart(ctx, Start{WorkspaceID: w.ID, TeamID: w.TeamID, SessionID: id.New("ses"), Request: r, State: Waiting, CreatedBy: actor.User.ID, CreatedAt: now, StateAt: now})
 }
 
-// Follow starts the session of a workspace, once that is ready.
-func (s *Service) Follow(workspaceID string) { s.follow(workspaceID) }
-
 // Of returns the first sessions that are not there yet, of a team or of the named workspaces.
 func (s *Service) Of(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]Start, error) {
 	return s.cfg.Store.FirstStarts(ctx, teamID, workspaceIDs...)
@@ -200,15 +199,16 @@ func (s *Service) Again(ctx context.Context, actor accounts.Actor, workspaceID s
 	if err != nil {
 		return err
 	}
+	was := st.State
 	st.SessionID, st.State, st.Code, st.Reason, st.CreatedBy, st.StateAt, st.Retried = id.New("ses"), Waiting, "", "", actor.User.ID, s.cfg.Now().UnixMilli(), false
 	moved, err := s.cfg.Store.MoveStart(ctx, st, Failed)
 	if err == nil && !moved {
-		err = fault.New(fault.Conflict, "first_start_not_failed", "The first session of this workspace has not failed: it is %s.", st.State)
+		err = fault.New(fault.Conflict, "first_start_not_failed", "The first session of this workspace has not failed: it is %s.", was)
 	}
 	if err != nil {
 		return err
 	}
-	s.follow(workspaceID)
+	s.Follow(workspaceID)
 	return nil
 }
 
@@ -240,7 +240,10 @@ func (s *Service) look(ctx context.Context, workspaceID string) {
 	}
 }
 
-const retryAfter = 2 * time.Second
+const (
+	retryAfter = 2 * time.Second
+	moving     = "workspace_moving" // code of what is refused while a workspace is moved to another place
+)
 
 func (s *Service) try(ctx context.Context, workspaceID string) error {
 	st, err := s.cfg.Store.FirstStart(ctx, workspaceID)
@@ -270,12 +273,13 @@ func (s *Service) try(ctx context.Context, workspaceID string) error {
 		return ctx.Err()
 	}
 	switch {
+	case fault.CodeOf(err) == moving: // it changes once it has arrived
+		st.State = Waiting
+		_, err = s.cfg.Store.MoveStart(ctx, st, Starting)
+		return err
 	case err != nil:
 		s.cfg.Log.WarnContext(ctx, "the first session of a workspace did not start", "workspace_id", w.ID, "error", err)
-		st.State, st.Code, st.Reason = Failed, "internal", "An error occurred on the server. Its log has the details."
-		if f, ok := errors.AsType[*fault.Error](err); ok {
-			st.Code, st.Reason = f.Code, f.Message
-		}
+		st.State, st.Code, st.Reason = Failed, cmp.Or(fault.CodeOf(err), "internal"), fault.Words(err, "An error occurred on the server. Its log has the details.")
 		st.StateAt = s.cfg.Now().UnixMilli()
 		_, err = s.cfg.Store.MoveStart(ctx, st, Starting)
 	case st.Request.Agent == s.cfg.Own: // its thread takes the files
@@ -307,7 +311,7 @@ func (s *Service) start(ctx context.Context, w workspaces.Workspace, st *Start) 
 	}
 	actor, err := s.cfg.Actor(ctx, st.CreatedBy)
 	if err == nil {
-		err = accounts.Can(actor, accounts.TypeTerminal, accounts.InTeam(st.TeamID))
+		err = accounts.Can(actor, accounts.TypeTerminal, accounts.Object{TeamID: w.TeamID, OwnerID: w.CreatedBy, Private: w.Private})
 	}
 	if err == nil && s.cfg.Admit != nil {
 		err = s.cfg.Admit(ctx, actor, w)
@@ -337,6 +341,9 @@ func (s *Service) withFiles(ctx context.Context, workspaceID, text string) (stri
 	b.WriteString(strings.TrimRight(text, "\n") + "\n\nAttached files:\n")
 	for _, f := range files {
 		path, err := s.cfg.Place(ctx, workspaceID, f.Name, f.Data)
+		if fault.CodeOf(err) == moving {
+			return "", err
+		}
 		if err != nil {
 			return "", fault.Wrap(err, fault.Unavailable, "attachment_not_placed", "A file of the prompt could not be placed in the sandbox: %s", fault.Words(err, "the sandbox could not be reached."))
 		}

@@ -28,6 +28,7 @@ const (
 	MaxFiles     = 10
 	MaxFile      = 10 << 20 // bytes of one
 	maxFileBytes = 20 << 20 // of all
+	maxFileName  = 300      // bytes
 )
 
 // File goes to an agent with its first prompt.

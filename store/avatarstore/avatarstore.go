@@ -43,5 +43,5 @@ func (s *Avatars) DeleteAvatar(ctx context.Context, userID string) error {
 func (s *Avatars) Avatar(ctx context.Context, teamID, userID, version string, large bool) (raw []byte, err error) {
 	err = s.db.QueryRow(ctx, `SELECT CASE WHEN ? THEN a.large ELSE a.small END FROM avatars a JOIN users u ON u.id = a.user_id
 		JOIN members m ON m.user_id = a.user_id WHERE m.team_id = {team?} AND a.user_id = ? AND u.avatar = ?`, large, teamID, userID, version).Scan(&raw)
-	return raw, err
+	return raw, store.Wrap(err, "reading a user's picture")
 }

@@ -80,17 +80,17 @@ func (s *Starts) OpenStarts(ctx context.Context) ([]firststart.Start, error) {
 
 // MoveStart writes how far a first session is, if it is in one of the states from.
 func (s *Starts) MoveStart(ctx context.Context, st firststart.Start, from ...firststart.State) (bool, error) {
-	for _, i := range from { // one statement for each state, which are two at most
-		r, err := s.db.Exec(ctx, `UPDATE first_starts SET session_id = ?, state = ?, code = ?, reason = ?, retried = ?, created_by = ?, state_at = ? WHERE workspace_id = ? AND state = ? AND {team}`,
-			st.SessionID, string(st.State), st.Code, st.Reason, st.Retried, st.CreatedBy, st.StateAt, st.WorkspaceID, string(i))
-		if err != nil {
-			return false, store.Wrap(err, "moving a first session")
-		}
-		if n, err := r.RowsAffected(); err != nil || n > 0 {
-			return n > 0, err
-		}
+	args := []any{st.SessionID, string(st.State), st.Code, st.Reason, st.Retried, st.CreatedBy, st.StateAt, st.WorkspaceID}
+	for _, f := range from {
+		args = append(args, string(f))
 	}
-	return false, nil
+	r, err := s.db.Exec(ctx, `UPDATE first_starts SET session_id = ?, state = ?, code = ?, reason = ?, retried = ?, created_by = ?, state_at = ? WHERE workspace_id = ? AND state IN (`+
+		store.Marks(len(from))+`) AND {team}`, args...)
+	if err != nil {
+		return false, store.Wrap(err, "moving a first session")
+	}
+	n, err := r.RowsAffected()
+	return n > 0, store.Wrap(err, "moving a first session")
 }
 
 // DeleteStart forgets a first session with its files.
