@@ -59,6 +59,9 @@ func (h Accounts) UpdateMe(ctx context.Context, req api.UpdateMeRequestObject) (
 	actor := rest.CallOf(ctx).Actor
 	change := directory.UserChange{Name: req.Body.Name}
 	if theme := req.Body.TerminalTheme; theme != nil {
+		if !theme.Valid() {
+			return nil, fault.New(fault.Invalid, "invalid_parameter", "terminal_theme must be dark or light.").With("field", "terminal_theme")
+		}
 		change.LightTerminal = new(*theme == api.Light)
 	}
 	u, err := h.cfg.Directory.UpdateUser(ctx, actor.User.ID, change)
