@@ -228,10 +228,10 @@ const announced = "said_"
 // its kind. Within a transaction it is part of it.
 func (s *Service) Announce(ctx context.Context, it Item, userIDs []string) error {
 	it.ID = announced + it.ID
-	reported := 0
-	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
+	reported, fresh := 0, false
+	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) (err error) {
 		now := s.now()
-		fresh, err := s.cfg.Store.NoteItem(ctx, it.TeamID, it.ID, now)
+		fresh, err = s.cfg.Store.NoteItem(ctx, it.TeamID, it.ID, now)
 		if err != nil || !fresh {
 			return err
 		}
@@ -256,9 +256,11 @@ func (s *Service) Announce(ctx context.Context, it Item, userIDs []string) error
 		reported, err = s.enqueue(ctx, it, hooks, targets, now)
 		return err
 	})
-	s.told(ctx, it.TeamID, err)
 	if err != nil {
 		return fmt.Errorf("announcing %s: %w", it.ID, err)
+	}
+	if fresh {
+		s.told(ctx, it.TeamID, nil)
 	}
 	if reported > 0 {
 		poke(s.post)

@@ -449,10 +449,21 @@ func TestAnAnnouncementReachesWhoIsNamed(t *testing.T) {
 		h.hook(quiet.URL, notify.WebhookChange{Kinds: &[]string{notify.Failed}})
 		h.run()
 		it := notify.Item{ID: "instance-budget-2026-11-90", Kind: notify.Budget, TeamID: h.team.ID, TeamSlug: "harbour", Reason: "$90.00 of $100.00 are spent."}
+		pages := h.bus.Subscribe(h.team.ID, 0)
+		defer pages.Close()
 		for range 2 {
 			if err := h.Announce(t.Context(), it, []string{"usr_other", h.user.ID}); err != nil {
 				t.Fatal(err)
 			}
+		}
+		bells := 0
+		for len(pages.C) > 0 {
+			if e := <-pages.C; e.Type == "notices.updated" {
+				bells++
+			}
+		}
+		if bells != 1 {
+			t.Errorf("open pages got the news %d times", bells)
 		}
 		eventually(t, "it arrives", func() bool { return len(b.messages()) == 1 && r.count() == 1 })
 		if m := b.messages()[0]; m["title"] != it.Reason || m["path"] != "/harbour" {

@@ -58,7 +58,7 @@ func (w *world) Start(_ context.Context, _ accounts.Actor, _ string, r sessions.
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.refuse != nil {
-		if fault.CodeOf(w.refuse) == "workspace_moving" { // nobody is told
+		if fault.CodeOf(w.refuse) == "workspace_moving" { // no workspace is published
 			defer func() { w.looked <- struct{}{} }()
 		}
 		return sessions.Session{}, w.refuse
