@@ -86,10 +86,11 @@ function isWords(s) {
 const UNITS = /^(min|ms|px|bold|monospace)$/;
 
 /** Whether small words stand around the values of a template: a sentence that is glued together. */
-const isGlued = (s) =>
-  s.includes("{}") &&
-  !/^(curl|git|parawork|bold) /.test(s) &&
-  s.split(/\s+/).some((w, i, all) => /^\p{Ll}{2,}[.,:;]?$/u.test(w) && !UNITS.test(w) && all.length > 1);
+function isGlued(s) {
+  if (!s.includes("{}") || /^(curl|git|parawork|bold) /.test(s)) return false;
+  const words = s.split(/\s+/);
+  return words.length > 1 && words.some((w) => /^\p{Ll}{2,}[.,:;]?$/u.test(w) && !UNITS.test(w));
+}
 
 /** Whether a string is words for people by its look alone. */
 function isProse(s) {

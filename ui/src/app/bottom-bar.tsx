@@ -7,7 +7,9 @@ import { Icon } from "@/kit/icon";
 import { useTeam } from "@/state/team";
 
 const ITEM =
-  "flex min-h-12 pointer-fine:short:min-h-9 short:flex-row pointer-coarse:min-h-11 flex-1 flex-col items-center justify-center gap-0.5 text-meta text-fg2 -outline-offset-2 data-[status=active]:text-accent";
+  "flex min-h-12 pointer-fine:short:min-h-9 short:flex-row pointer-coarse:min-h-11 min-w-0 flex-auto flex-col items-center justify-center gap-0.5 px-0.5 text-micro text-fg2 -outline-offset-2 data-[status=active]:text-accent";
+
+const LABEL = "max-w-full truncate";
 
 /** Main navigation on phones. */
 export function BottomBar() {
@@ -31,7 +33,7 @@ export function BottomBar() {
             </span>
           )}
         </span>
-        <span>
+        <span className={LABEL}>
           <Trans>Inbox</Trans>
           {needs > 0 && (
             <span className="sr-only">
@@ -42,25 +44,35 @@ export function BottomBar() {
       </Link>
       <Link to="/$team/w" params={params} className={ITEM}>
         <Icon name="workspaces" size={18} />
-        <Trans>Workspaces</Trans>
+        <span className={LABEL}>
+          <Trans>Workspaces</Trans>
+        </span>
       </Link>
       <Link to="/$team/tasks" params={params} className={ITEM}>
         <Icon name="tasks" size={18} />
-        <Trans>Tasks</Trans>
+        <span className={LABEL}>
+          <Trans>Tasks</Trans>
+        </span>
       </Link>
       <Link to="/$team/p" params={params} className={ITEM}>
         <Icon name="project" size={18} />
-        <Trans>Projects</Trans>
+        <span className={LABEL}>
+          <Trans>Projects</Trans>
+        </span>
       </Link>
       {team.can("workspace.create") && (
         <button type="button" className={ITEM} onClick={() => perform("workspace.new")}>
           <Icon name="plus" size={18} />
-          <Trans>New</Trans>
+          <span className={LABEL}>
+            <Trans>New</Trans>
+          </span>
         </button>
       )}
       <Link to="/$team/settings/{-$section}" params={{ ...params, section: undefined }} className={ITEM}>
         <Icon name="gear" size={18} />
-        <Trans>Settings</Trans>
+        <span className={LABEL}>
+          <Trans>Settings</Trans>
+        </span>
       </Link>
     </nav>
   );

@@ -9,13 +9,22 @@ const HOUR = 60 * MINUTE;
 const grouped = new Intl.NumberFormat(locale());
 const decimal = new Intl.NumberFormat(locale(), { maximumFractionDigits: 1 });
 
-/** Dollars to the nano-dollar, at least two digits after the point: "$0.842913123", "$12.50". */
-export function exactUsd(nano: number): string {
+const toTheNano = (least: number) =>
+  new Intl.NumberFormat(locale(), {
+    style: "currency",
+    currency: "USD",
+    minimumFractionDigits: least,
+    maximumFractionDigits: 9,
+  });
+const withCents = toTheNano(2);
+const shortest = toTheNano(0);
+
+/** Dollars to the nano-dollar: "$0.842913123", "$12.50"; with `short` no digit more than they have: "$5". */
+export function exactUsd(nano: number, short = false): string {
   const abs = Math.abs(nano);
-  const rest = String(abs % NANO)
-    .padStart(9, "0")
-    .replace(/0{1,7}$/, "");
-  return `${nano < 0 ? "−" : ""}$${grouped.format(Math.trunc(abs / NANO))}.${rest}`;
+  // As text, which is not rounded as a number would be.
+  const text = `${Math.trunc(abs / NANO)}.${String(abs % NANO).padStart(9, "0")}` as `${number}`;
+  return `${nano < 0 ? "−" : ""}${(short ? shortest : withCents).format(text)}`;
 }
 
 /** Dollars as a field shows them: "500", "12.5", "0.000014". */

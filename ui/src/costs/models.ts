@@ -3,6 +3,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 import { usd } from "@/format/money";
 import { count } from "@/format/text";
+import { exactUsd } from "./amounts";
 
 export type GatewayReport = Schemas["GatewayReport"];
 export type GatewaySpan = Schemas["GatewaySpan"];
@@ -57,14 +58,7 @@ export const requestsPage = (team: string, cursor: string | undefined, error: st
 const NANO = 1_000_000_000;
 
 /** A price for a million tokens, exact: "$5", "$0.125", "–" if unknown. */
-export function perMillion(nano: number | null): string {
-  if (nano === null) return "–";
-  const whole = Math.floor(nano / NANO);
-  const rest = String(nano % NANO)
-    .padStart(9, "0")
-    .replace(/0+$/, "");
-  return `$${count(whole)}${rest ? `.${rest}` : ""}`;
-}
+export const perMillion = (nano: number | null): string => (nano === null ? "–" : exactUsd(nano, true));
 
 /**
  * Parses typed dollars into exact nano-dollars; undefined if invalid. Avoids floating point: 0.1 must be exactly

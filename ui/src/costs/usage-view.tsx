@@ -8,6 +8,7 @@ import { buttonClass, IconButton } from "@/kit/button";
 import { Check, Segmented } from "@/kit/field";
 import { Icon } from "@/kit/icon";
 import { Failure, Skeleton } from "@/kit/states";
+import { locale } from "@/language/locale";
 import { dayLong, daySpan, monthAfter, monthName, monthOf, monthSpan, spell } from "./amounts";
 import { type Budget, type Usage, type UsageGroup, usageFile, usageQuery, type Whose } from "./api";
 import { BarChart } from "./chart";
@@ -179,12 +180,17 @@ const monthTo = (month: string, current: string): Partial<UsageSearch> => ({
   day: undefined,
 });
 
-/** Short enough for the chart's edge: "$0.05", "$12", "$1.2k". */
+const dollars = (digits: Intl.NumberFormatOptions) =>
+  new Intl.NumberFormat(locale(), { style: "currency", currency: "USD", minimumFractionDigits: 0, ...digits });
+const many = dollars({ notation: "compact", maximumFractionDigits: 1 });
+const some = dollars({ maximumFractionDigits: 0 });
+const few = dollars({ maximumFractionDigits: 2 });
+const least = dollars({ maximumSignificantDigits: 1 });
+
+/** Short enough for the chart's edge: "$0.05", "$12", "$12.5K". */
 function axis(nano: number): string {
   const d = nano / 1e9;
-  if (d >= 10_000) return `$${Math.round(d / 100) / 10}k`;
-  if (d === 0 || d >= 10) return `$${Math.round(d)}`;
-  return d >= 0.01 ? `$${Math.round(d * 100) / 100}` : `$${Number(d.toPrecision(1))}`;
+  return (d >= 10_000 ? many : d === 0 || d >= 10 ? some : d >= 0.01 ? few : least).format(d);
 }
 
 function Figures({ usage, budget, now }: { usage: Usage; budget: Budget | undefined; now: boolean }) {

@@ -11,6 +11,13 @@ export const ROLES: readonly (readonly [Role, string])[] = [
   ["viewer", t`Viewer: read-only`],
 ];
 
+export const ROLE_NAMES: Record<Role, string> = {
+  owner: t`owner`,
+  admin: t`admin`,
+  member: t`member`,
+  viewer: t`viewer`,
+};
+
 /** The roles a user with a role may grant: only owners can make owners. */
 export function rolesToGive(mine: Role): Role[] {
   return ROLES.map(([r]) => r).filter((r) => r !== "owner" || mine === "owner");
@@ -112,7 +119,7 @@ const NOUNS: Record<string, string> = {
   invite: t`invite`,
   job: t`job`,
   machine: t`machine`,
-  member: t`member`,
+  member: ROLE_NAMES.member,
   passkey: t`passkey`,
   place: t`place`,
   plan: t`plan`,

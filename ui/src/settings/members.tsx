@@ -17,7 +17,7 @@ import { useAction } from "@/kit/use-action";
 import { locale } from "@/language/locale";
 import { type Invite, invitesQuery, peopleKeys } from "@/people/api";
 import { useRefreshMe } from "@/people/use-refresh-me";
-import { asRole, ROLES, type Role, rolesToGive } from "@/people/words";
+import { asRole, ROLE_NAMES, ROLES, type Role, rolesToGive } from "@/people/words";
 import { useMe, useTeam } from "@/state/team";
 
 /** Who belongs to the team, and who is invited. */
@@ -74,7 +74,7 @@ function MemberRow({ member: m }: { member: Schemas["Member"] }) {
     confirm: (role) =>
       self &&
       role !== m.role && {
-        title: t`Make yourself ${role} of ${team.name}?`,
+        title: t`Make yourself ${ROLE_NAMES[role]} of ${team.name}?`,
         body: t`Only someone with more rights than your new role can undo this.`,
         action: t`Change my role`,
         danger: true,
@@ -128,12 +128,12 @@ function MemberRow({ member: m }: { member: Schemas["Member"] }) {
         >
           {rolesToGive(team.role).map((r) => (
             <option key={r} value={r}>
-              {r}
+              {ROLE_NAMES[r]}
             </option>
           ))}
         </select>
       ) : (
-        <span className="text-fg2">{m.role}</span>
+        <span className="text-fg2">{ROLE_NAMES[m.role]}</span>
       )}
       {(manage || self) && (
         <Button
@@ -217,7 +217,7 @@ function NewInvite() {
             label: t`Role`,
             type: "choice",
             className: "w-32",
-            options: rolesToGive(team.role).map((r) => ({ value: r, label: r })),
+            options: rolesToGive(team.role).map((r) => ({ value: r, label: ROLE_NAMES[r] })),
           },
         ]}
         save={(_, { role, email }) =>

@@ -293,7 +293,7 @@ function Cell({
           onRevert();
         }
       }}
-      className={cx(inputClass, "w-17! px-2! tabular-nums", text !== "" && "font-medium", changed && "border-needs!")}
+      className={cx(inputClass, "w-22! px-2! tabular-nums", text !== "" && "font-medium", changed && "border-needs!")}
     />
   );
 }

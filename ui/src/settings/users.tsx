@@ -13,6 +13,7 @@ import { SettingsForm } from "@/kit/settings/form";
 import { Failure, Skeleton } from "@/kit/states";
 import { useAction } from "@/kit/use-action";
 import { type InstanceUser, peopleKeys, usersQuery } from "@/people/api";
+import { ROLE_NAMES } from "@/people/words";
 import { useMe } from "@/state/team";
 import { toast } from "@/state/toasts";
 
@@ -283,7 +284,7 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
           {!u.email_verified && t`, not verified`}
         </p>
         <p className="text-meta break-words text-fg3">
-          {u.teams.length > 0 ? u.teams.map((t) => `${t.name} (${t.role})`).join(", ") : t`in no team`} ·{" "}
+          {u.teams.length > 0 ? u.teams.map((t) => `${t.name} (${ROLE_NAMES[t.role]})`).join(", ") : t`in no team`} ·{" "}
           {u.last_seen_at ? (
             <span title={exact(u.last_seen_at)}>
               <Trans>seen {ago(u.last_seen_at, now)}</Trans>
