@@ -28,6 +28,8 @@ const patience = time.Minute
 
 // Config says how to make the executor under test.
 type Config struct {
+	// SharedNetwork says that a stand-in's machines have this machine's network, as no real one has: how to reach a server on loopback.
+	SharedNetwork bool
 	// New makes an executor that stores all its state below dir. Called again with the same dir it is the executor of a restarted server.
 	New func(t *testing.T, dir string) executors.Executor
 	// Root makes a worktree on the host for a sandbox; default GitRoot.

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +33,8 @@ type front struct {
 	*httptest.Server
 	mu    sync.Mutex
 	all   []*kubernetes.Executor
-	conns []net.Conn
+	ofDir map[string]*kubernetes.Executor // of all, those that start gave
+	conns []taken
 }
 
 func newFront(t *testing.T, l net.Listener) *front {
@@ -47,6 +49,12 @@ func newFront(t *testing.T, l net.Listener) *front {
 	f.StartTLS()
 	t.Cleanup(func() { f.cut(); f.Close() })
 	return f
+}
+
+// taken is a connection that an executor took.
+type taken struct {
+	net.Conn
+	by *kubernetes.Executor
 }
 
 // ServeHTTP is what the server does at call.Path.
@@ -64,7 +72,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			c, err := call.Accept(w, r)
 			if err == nil {
 				f.mu.Lock()
-				f.conns = append(f.conns, c)
+				f.conns = append(f.conns, taken{c, e})
 				f.mu.Unlock()
 			}
 			return c, err
@@ -80,6 +88,24 @@ func (f *front) add(e *kubernetes.Executor) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.all = append(f.all, e)
+}
+
+// start is add for the executor of a server that is started with a folder: one that had it before has ended.
+func (f *front) start(dir string, e *kubernetes.Executor) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ofDir == nil {
+		f.ofDir = map[string]*kubernetes.Executor{}
+	}
+	ended := f.ofDir[dir]
+	f.conns = slices.DeleteFunc(f.conns, func(c taken) bool {
+		if c.by == ended {
+			_ = c.Close() // as it is when a process ends
+		}
+		return c.by == ended
+	})
+	f.all = append(slices.DeleteFunc(slices.Clone(f.all), func(e *kubernetes.Executor) bool { return e == ended }), e)
+	f.ofDir[dir] = e
 }
 
 // cut cuts every connection; kill also forgets who took them.
@@ -126,10 +152,10 @@ func TestConformanceOfGuestsThatCall(t *testing.T) {
 		t.Skip("the tests below are of what calls change; make test-places runs the whole conformance suite with them")
 	}
 	s, f := newServer(t, kubetest.Config{HostNetwork: true}), newFront(t, nil)
-	executortest.Run(t, executortest.Config{Remote: true, Abilities: []string{"Callee", "RemnantKeeper", "Remover", "RunRecorder", "Sleeper", "Warmer"}, SandboxAbilities: []string{"Pauser", "SinglePipe"},
+	executortest.Run(t, executortest.Config{Remote: true, SharedNetwork: true, Abilities: []string{"Callee", "RemnantKeeper", "Remover", "RunRecorder", "Sleeper", "Warmer"}, SandboxAbilities: []string{"Pauser", "SinglePipe"},
 		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor {
 			e := newExecutor(t, s, dir, func(s *kubernetes.Settings) { s.CallAddress = f.URL })
-			f.add(e)
+			f.start(dir, e)
 			return e
 		}})
 }
