@@ -295,9 +295,15 @@ func (v *Viewer) pause(n int64) time.Duration {
 func (v *Viewer) output(buf []byte, most int64) ([]byte, error) {
 	_, until := v.l.rec.SizeAt(v.off)
 	most = min(most, int64(len(buf)-frameHead), until-v.off)
-	n, from, err := v.l.log.ReadAt(buf[frameHead:frameHead+int(most)], v.off)
+	into := buf[frameHead : frameHead+int(most)]
+	n, from, err := v.l.log.ReadAt(into, v.off)
+	if n > 0 && from > v.off {
+		if v.awaitsRest() {
+			return nil, nil
+		}
+		n, from, err = v.l.log.ReadAt(into, v.off) // what was missing may have been stored since
+	}
 	switch {
-	case n > 0 && from > v.off && v.awaitsRest():
 	case n > 0 && from > until:
 		v.off = from
 	case n > 0:
