@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -55,10 +56,11 @@ type Set struct {
 type entry struct {
 	tool      Tool
 	spec      Spec
-	arguments *jsonschema.Resolved
+	arguments func() (*jsonschema.Resolved, error) // compiles the schema when it is first needed
 }
 
-// New returns a Set. It rejects a tool whose spec is wrong, and two tools with one name.
+// New returns a Set. It rejects a tool whose spec is wrong, and two tools with one name. Schemas are compiled at the first call of their
+// tool, since all of them together take as long as the rest of a server's start: Compile finds those that are wrong.
 func New(cfg Config) (*Set, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -69,56 +71,70 @@ func New(cfg Config) (*Set, error) {
 	s := &Set{cfg: cfg, tools: make(map[string]entry, len(cfg.Tools))}
 	for _, t := range cfg.Tools {
 		spec := t.Spec()
-		arguments, err := validate(spec)
-		if err != nil {
+		if err := validate(spec); err != nil {
 			return nil, fmt.Errorf("tool %q: %w", spec.Name, err)
 		}
 		if _, twice := s.tools[spec.Name]; twice {
 			return nil, fmt.Errorf("tool %q: another tool has the same name", spec.Name)
 		}
-		s.tools[spec.Name] = entry{t, spec, arguments}
+		s.tools[spec.Name] = entry{t, spec, sync.OnceValues(func() (*jsonschema.Resolved, error) { return schemas(spec) })}
 		s.specs = append(s.specs, spec)
 	}
 	slices.SortStableFunc(s.specs, func(a, b Spec) int { return cmp.Compare(groupIndex(a.Group), groupIndex(b.Group)) })
 	return s, nil
 }
 
+// Compile compiles the schemas of all tools, and returns what is wrong with them.
+func (s *Set) Compile() error {
+	var wrong []error
+	for _, spec := range s.specs {
+		_, err := s.tools[spec.Name].arguments()
+		wrong = append(wrong, err)
+	}
+	return errors.Join(wrong...)
+}
+
 var wellNamed = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// validate checks a spec, and compiles the schema of its arguments.
-func validate(s Spec) (*jsonschema.Resolved, error) {
+// validate checks a spec, all but its schemas.
+func validate(s Spec) error {
 	switch {
 	case !wellNamed.MatchString(s.Name) || len(s.Name) > 64:
-		return nil, errors.New("its name must be lower-case words with underscores, at most 64 characters")
+		return errors.New("its name must be lower-case words with underscores, at most 64 characters")
 	case groupIndex(s.Group) < 0:
-		return nil, fmt.Errorf("its group %q is not one of Groups", s.Group)
+		return fmt.Errorf("its group %q is not one of Groups", s.Group)
 	case s.Title == "" || utf8.RuneCountInString(s.Title) > MaxTitle:
-		return nil, fmt.Errorf("its title must have 1 to %d characters", MaxTitle)
+		return fmt.Errorf("its title must have 1 to %d characters", MaxTitle)
 	case s.Description == "" || utf8.RuneCountInString(s.Description) > MaxDescription:
-		return nil, fmt.Errorf("its description must have 1 to %d characters", MaxDescription)
+		return fmt.Errorf("its description must have 1 to %d characters", MaxDescription)
 	case s.Permission != Allow && s.Permission != Ask:
-		return nil, fmt.Errorf("its permission %q is unknown", s.Permission)
+		return fmt.Errorf("its permission %q is unknown", s.Permission)
 	case s.Timeout < 0:
-		return nil, errors.New("its timeout is negative")
+		return errors.New("its timeout is negative")
 	}
+	return nil
+}
+
+// schemas compiles a spec's schemas and returns that of its arguments.
+func schemas(s Spec) (*jsonschema.Resolved, error) {
 	arguments, err := compile(s.Arguments)
 	if err != nil {
-		return nil, fmt.Errorf("schema of the arguments: %w", err)
+		return nil, fmt.Errorf("tool %q: schema of the arguments: %w", s.Name, err)
 	}
 	for _, named := range slices.Concat(s.Command.Positional, s.Command.Paths) {
 		if arguments.Schema().Properties[named] == nil {
-			return nil, fmt.Errorf("its command line names %q, which is not an argument", named)
+			return nil, fmt.Errorf("tool %q: its command line names %q, which is not an argument", s.Name, named)
 		}
 	}
 	if in := s.Command.Stdin; in != "" && arguments.Schema().Properties[in] == nil {
-		return nil, fmt.Errorf("its command line reads %q, which is not an argument", in)
+		return nil, fmt.Errorf("tool %q: its command line reads %q, which is not an argument", s.Name, in)
 	}
 	if !closed(arguments) {
-		return nil, errors.New("schema of the arguments: additionalProperties must be false")
+		return nil, fmt.Errorf("tool %q: schema of the arguments: additionalProperties must be false", s.Name)
 	}
 	if len(s.Result) > 0 {
 		if _, err := compile(s.Result); err != nil {
-			return nil, fmt.Errorf("schema of the result: %w", err)
+			return nil, fmt.Errorf("tool %q: schema of the result: %w", s.Name, err)
 		}
 	}
 	return arguments, nil
@@ -159,7 +175,11 @@ func (s *Set) call(ctx context.Context, c Caller, name string, args json.RawMess
 	case len(args) > MaxArguments:
 		return Result{}, fault.New(fault.TooLarge, "tool_arguments_too_large", "The arguments of %s are larger than %d bytes.", name, MaxArguments)
 	}
-	if err := check(name, e.arguments, args); err != nil {
+	arguments, err := e.arguments()
+	if err != nil {
+		return Result{}, err
+	}
+	if err := check(name, arguments, args); err != nil {
 		return Result{}, err
 	}
 	if e.spec.Needs.Writes {

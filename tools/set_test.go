@@ -72,7 +72,7 @@ func greets(context.Context, tools.Caller, json.RawMessage) (tools.Result, error
 
 var somebody = tools.Caller{TeamID: "team_1", UserID: "usr_1"}
 
-// A tool with a wrong spec keeps the server from starting: agents would only find out by failing.
+// A tool with a wrong spec is found before it is released: agents would only find out by failing.
 func TestWrongSpecsAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*tools.Spec){
@@ -86,7 +86,10 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 		"additionalProperties": func(s *tools.Spec) { s.Arguments = json.RawMessage(`{"type":"object"}`) },
 		"of the result":        func(s *tools.Spec) { s.Result = json.RawMessage(`{"type":"string"}`) },
 	} {
-		_, err := tools.New(tools.Config{Tools: []tools.Tool{stub{spec(change), greets}}})
+		s, err := tools.New(tools.Config{Tools: []tools.Tool{stub{spec(change), greets}}})
+		if err == nil {
+			err = s.Compile()
+		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}

@@ -6,7 +6,7 @@ import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const mayFail = 3; // with more than these something is broken, and a second run would only take time
+const mayFail = 6; // with more than these something is broken, and a second run would only take time
 // Most of its time a file waits for a server, an agent or a browser.
 const atOnce = availableParallelism() > 1 ? 3 : 1;
 // The longest ones begin first, so that at the end no one of them runs alone.

@@ -63,7 +63,7 @@ func run(dir string, args []string, out io.Writer) int {
 	defer os.Remove(f.Name())
 	defer f.Close()
 	cmd := exec.Command(strings.TrimSpace(string(program)), append([]string{"--format=pkgname-and-test-fails", "--format-hide-empty-pkg",
-		"--packages=" + inOrder(dir), "--rerun-fails=2", "--rerun-fails-max-failures=5", "--rerun-fails-abort-on-data-race",
+		"--packages=" + inOrder(dir), "--rerun-fails=2", "--rerun-fails-max-failures=15", "--rerun-fails-abort-on-data-race",
 		"--jsonfile-timing-events=" + f.Name(), "--"}, args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	cmd.Env = append(os.Environ(), raceOptions+" "+os.Getenv("GORACE"))

@@ -12,6 +12,8 @@ import (
 	"github.com/parawork/parawork/executors/kinds"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/tools"
+	"github.com/parawork/parawork/tools/remote"
 )
 
 // built is the whole system on an empty data folder, joined and not started.
@@ -85,5 +87,18 @@ func TestOrderOfRecoveryAndOfEnding(t *testing.T) {
 	if want := []string{"suspension", "enforce", "automations", "jobs", "sandboxes", "agent", "subagents", "runs", "first sessions", "reviews", "issues", "forge", "disk", "browsers", "artifacts", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "tasks", "checkpoints", "edits", "languages", "code", "commands", "sessions",
 		"sync", "gate", "network", "limits", "executors", "counters", "ledger", "machines", "facts", "tool calls", "audit", "memory", "caches"}; !slices.Equal(got, want) {
 		t.Errorf("ending: %q, not %q", got, want)
+	}
+}
+
+// Schemas are compiled at the first call of their tool: here all of them are, so that none is wrong in front of an agent.
+func TestSchemasOfToolsCompile(t *testing.T) {
+	h := built(t)
+	if err := h.tools.Compile(); err != nil {
+		t.Error(err)
+	}
+	for _, spec := range remote.Specs() {
+		if _, err := tools.Checker(spec); err != nil {
+			t.Error(err)
+		}
 	}
 }
