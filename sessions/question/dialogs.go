@@ -52,10 +52,13 @@ func (l *Questions) lookForDialogs(ctx context.Context) {
 	var d, last *agents.Dialog
 	seen := int64(-1)
 	for {
+		l.mu.Lock()
+		busy := l.busy // before the screen: what is reported once it was read is no part of it
+		l.mu.Unlock()
 		if end := l.cfg.Printed(); end != seen { // otherwise the screen is unchanged
 			d, seen = l.dialog(), end
 		}
-		l.dialogSeen(ctx, d, last)
+		l.dialogSeen(ctx, d, last, busy)
 		last = d
 		if !tasks.Sleep(ctx, dialogEvery) {
 			return
@@ -76,8 +79,8 @@ func (l *Questions) dialog() (d *agents.Dialog) {
 	return d
 }
 
-// dialogSeen compares the dialog on the screen with the open questions.
-func (l *Questions) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
+// dialogSeen compares the dialog on the screen with the open questions; busy is what was reported before the screen was read.
+func (l *Questions) dialogSeen(ctx context.Context, d, last *agents.Dialog, busy busyWords) {
 	now := time.Now()
 	l.mu.Lock()
 	known := false
@@ -87,7 +90,7 @@ func (l *Questions) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 		}
 		theirs := strings.HasPrefix(as.q.Key, onScreen)
 		if d != nil && (!theirs || as.q.Key == d.Key) {
-			as.shown, as.busy, known = now, l.busy, true
+			as.shown, as.busy, known = now, busy, true
 			if theirs && as.by == nil { // of an earlier server
 				as.by = l.presser(d.Key)
 			}
