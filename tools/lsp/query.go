@@ -173,7 +173,7 @@ func (sv *server) asFault(err error) error {
 		select { // what its process left behind says more
 		case <-sv.gone:
 			cause = cmp.Or(sv.last(), cause)
-		case <-time.After(endGrace + time.Second):
+		case <-time.After(endGrace + lastWords + time.Second):
 		}
 		return fault.Wrap(err, fault.Unavailable, "language_server_ended", "The language server for %s ended while it was asked: %s. The next question starts it again.", sv.lang.Title, cause)
 	case errors.As(err, &answered):

@@ -57,6 +57,7 @@ type server struct {
 	abilities json.RawMessage // caps as the server said them
 	resumed   bool            // an earlier run of Parawork started its process
 	stderr    tail
+	heard     chan struct{} // closed when nothing more comes to stderr
 
 	began    atomic.Int64 // where reading its output began
 	answered atomic.Bool  // requests that the record does not know of
@@ -110,7 +111,7 @@ func newReport(seq int, version *int, items []protocol.Diagnostic) *report {
 
 func newServer(s *Service, p *executors.Place, l languages.Language) *server {
 	return &server{s: s, place: p, lang: l, id: id.New(processPrefix + l.ID), conn: protocol.NewConn(id.New("pw")+"_", s.cfg.Now), pace: rate.NewLimiter(savesPerSecond, savesAtOnce), root: p.Hello.Root,
-		ready: make(chan struct{}), gone: make(chan struct{}), used: s.cfg.Now(), reports: map[string]*report{}, changed: make(chan struct{}),
+		ready: make(chan struct{}), gone: make(chan struct{}), heard: make(chan struct{}), used: s.cfg.Now(), reports: map[string]*report{}, changed: make(chan struct{}),
 		progress: map[string]string{}, applyTurn: locks.NewTurn(), docs: documents{turn: locks.NewTurn(), open: map[string]*document{}, ever: map[string]bool{}}}
 }
 
@@ -165,17 +166,22 @@ func (sv *server) describe(st *Status) {
 // run is the whole life of the server.
 func (sv *server) run(ctx context.Context) {
 	defer close(sv.gone)
+	listening, deaf := context.WithCancel(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	starting, stop := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("it did not answer within %d seconds", int(startWithin.Seconds())))
 	defer stop()
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer deaf()
 	if err := sv.launch(starting); err != nil {
 		sv.fail(err, nil)
 		return
 	}
-	var work sync.WaitGroup
-	defer work.Wait()
-	work.Go(func() { sv.readErrors(ctx) })
+	work.Go(func() { // until the end of what it wrote, which may come after the end of its output
+		defer close(sv.heard)
+		sv.readErrors(listening)
+	})
 	work.Go(func() { // wakes what waits when the sandbox ends
 		select {
 		case <-sv.place.Done():
@@ -237,6 +243,11 @@ func (sv *server) finish(startErr error) {
 			cause = errors.New(exitWords(proc))
 		}
 		_, _ = sv.place.Guest.Stop(ctx, sv.id, endGrace) // a guest that does not answer is swept when it does
+		select {
+		case <-sv.heard:
+		case <-time.After(lastWords): // a program that it left behind keeps its standard error open
+		case <-ctx.Done():
+		}
 		_ = sv.place.Guest.Remove(ctx, sv.id)
 		if said := sv.stderr.String(); said != "" && died != nil {
 			cause = fmt.Errorf("%w; it last wrote: %s", cause, said)

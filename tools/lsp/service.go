@@ -38,6 +38,7 @@ const (
 	watchEvery   = 5 * time.Second
 	watchWithin  = 3 * time.Second
 	endGrace     = 2 * time.Second
+	lastWords    = 5 * time.Second // after its end, for what it wrote last
 	maxDeaths    = 3 // of one language in one workspace,
 	deathsWithin = 10 * time.Minute
 
