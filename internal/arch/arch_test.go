@@ -140,9 +140,9 @@ func rules() []rule {
 		add(who, nil, "it names the methods it needs: only who starts the server and the server itself are given all of workspaces", "./workspaces/assembly")
 	}
 	for _, low := range []string{"./accounts/...", "./billing/...", "./config/...", "./executors/...", "./guest/...", "./internal/...", "./notify/...", "./sessions/...", "./store/...", "./sync/...", "./workspaces/..."} {
-		add(low, []string{"./store/toolstore", "./store/threadstore", "./store/jobstore", "./store/automationstore"}, "tools call what the features offer, not the other way round", "./tools/...")
+		add(low, []string{"./store/toolstore", "./store/threadstore", "./store/jobstore", "./store/automationstore", "./store/tendingstore"}, "tools call what the features offer, not the other way round", "./tools/...")
 		add(low, []string{"./store/threadstore"}, "the agent calls what the features offer, not the other way round", "./agent/...")
-		add(low, []string{"./store/jobstore", "./store/automationstore"}, "automations start what the features offer, not the other way round", "./automations/...")
+		add(low, []string{"./store/jobstore", "./store/automationstore", "./store/tendingstore"}, "automations start what the features offer, not the other way round", "./automations/...")
 	}
 	add("./tools", nil, "the contract knows no tool, and none of the services that tools call", "./tools/*", "./accounts/...", "./billing/...", "./executors/...", "./guest/...", "./notify/...", "./sessions/...", "./sync/...", "./workspaces/...")
 	add("./sync/...", nil, "changed files are those of sandboxes; sessions come and go", "./sessions/...", "./workspaces/...")

@@ -2363,6 +2363,47 @@ CREATE TABLE automation_events (
 );
 CREATE INDEX automation_events_at ON automation_events(at);
 
+-- === Pull requests that are brought to their merge ===
+
+CREATE TABLE tendings (
+    workspace_id TEXT PRIMARY KEY REFERENCES workspaces(id) ON DELETE CASCADE,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    created_by   TEXT NOT NULL,
+    max_rounds   BIGINT NOT NULL,
+    max_nano     BIGINT NOT NULL,              -- 0 = no limit of money
+    merge        TEXT NOT NULL DEFAULT '',     -- merge, squash, rebase; '' = people merge it
+    agent        TEXT NOT NULL DEFAULT '',
+    state        TEXT NOT NULL,                -- watching, working, needs_you, ended
+    code         TEXT NOT NULL DEFAULT '',
+    because      TEXT NOT NULL DEFAULT '',
+    since        BIGINT NOT NULL,
+    rounds       BIGINT NOT NULL DEFAULT 0,
+    spent_nano   BIGINT NOT NULL DEFAULT 0,
+    others       TEXT NOT NULL DEFAULT '[]',   -- JSON: comments of people who may not write
+    pushed_at    BIGINT NOT NULL DEFAULT 0,
+    next_at      BIGINT NOT NULL DEFAULT 0,    -- 0 = never
+    tries        BIGINT NOT NULL DEFAULT 0,
+    version      BIGINT NOT NULL,
+    created_at   BIGINT NOT NULL,
+    updated_at   BIGINT NOT NULL
+);
+CREATE INDEX tendings_by_team ON tendings(team_id);
+CREATE INDEX tendings_due ON tendings(next_at) WHERE next_at > 0;
+
+CREATE TABLE tending_rounds (
+    id           TEXT PRIMARY KEY,
+    workspace_id TEXT NOT NULL REFERENCES workspaces(id) ON DELETE CASCADE,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    n            BIGINT NOT NULL,
+    step         TEXT NOT NULL,                -- asking, working, pushing, answering, over, dropped
+    detail       TEXT NOT NULL,                -- JSON: what it is about and did
+    cost_nano    BIGINT NOT NULL DEFAULT 0,
+    started_at   BIGINT NOT NULL,
+    ended_at     BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX tending_rounds_by_workspace ON tending_rounds(workspace_id, started_at, id);
+CREATE INDEX tending_rounds_by_team ON tending_rounds(team_id);
+
 -- === Skills, and what Parawork's own agent reads ===
 
 CREATE TABLE thread_briefings (

@@ -60,7 +60,10 @@ type Pull struct {
 	Sha, MergedSha     string // of a closed one
 	MergedAt           time.Time
 	Reviews            []Review
-	Blocked            string // in the forge's own word: blocked, not_approved
+	Talks              []*Talk
+	Requested          []string // reviewers who were asked again
+	Auto               bool     // the forge merges it by itself
+	Blocked            string   // in the forge's own word: blocked, not_approved
 
 	known string // what mergeable was worked out for: it takes GitHub a second question
 }
@@ -75,18 +78,21 @@ type Forge struct {
 	back   *cgi.Handler
 	mux    *http.ServeMux
 
-	mu     sync.Mutex
-	tokens []Token
-	pulls  map[string][]*Pull // by repository
-	checks map[string][]Check
-	asked  []string
-	turn   func(w http.ResponseWriter, r *http.Request) bool
-	left   int // requests; -1 = as many as one likes
-	reset  time.Time
-	clock  func() time.Time
-	issues map[string][]*Issue // by repository
-	labels map[string][]string // by repository; Gitea's id is the place in the list
-	gone   map[string]bool     // issues that were deleted, as repository#number
+	mu       sync.Mutex
+	tokens   []Token
+	pulls    map[string][]*Pull // by repository
+	checks   map[string][]Check
+	asked    []string
+	turn     func(w http.ResponseWriter, r *http.Request) bool
+	left     int // requests; -1 = as many as one likes
+	reset    time.Time
+	clock    func() time.Time
+	issues   map[string][]*Issue // by repository
+	labels   map[string][]string // by repository; Gitea's id is the place in the list
+	logs     map[string]string   // by check
+	writers  []string
+	comments int64           // that there were
+	gone     map[string]bool // issues that were deleted, as repository#number
 }
 
 // New serves a forge whose repositories lie below root. Close ends it.
@@ -96,7 +102,7 @@ func New(kind, root string) (*Forge, error) {
 		return nil, fmt.Errorf("looking for git: %w", err)
 	}
 	f := &Forge{Kind: kind, root: root, pulls: map[string][]*Pull{}, checks: map[string][]Check{}, left: -1, clock: time.Now, mux: http.NewServeMux(),
-		issues: map[string][]*Issue{}, labels: map[string][]string{}, gone: map[string]bool{}}
+		issues: map[string][]*Issue{}, labels: map[string][]string{}, gone: map[string]bool{}, logs: map[string]string{}}
 	f.back = &cgi.Handler{Path: filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"), Dir: root, Stderr: io.Discard,
 		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=2",
 			"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*", "GIT_CONFIG_KEY_1=http.receivepack", "GIT_CONFIG_VALUE_1=true"}}
@@ -375,6 +381,16 @@ func (f *Forge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	turn := f.turn
 	f.mu.Unlock()
 	if turn != nil && turn(rec, r) {
+		return
+	}
+	if check, ok := strings.CutPrefix(r.URL.Path, "/logs/"); ok { // where GitHub keeps them: no token is welcome there
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if r.Header.Get("Authorization") != "" {
+			rec.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		_, _ = rec.Write([]byte(f.logs[check]))
 		return
 	}
 	if !strings.HasPrefix(r.URL.Path, "/api/") {

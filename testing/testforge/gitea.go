@@ -28,6 +28,7 @@ func (f *Forge) gitea() {
 		})
 	}
 	f.giteaIssues(at)
+	f.giteaTalk(at)
 	at("POST /pulls", "write:repository", f.giteaOpen)
 	at("GET /pulls", "read:repository", func(w http.ResponseWriter, r *http.Request, repo string) {
 		var all []any
@@ -73,6 +74,9 @@ func (f *Forge) gitea() {
 		for i, v := range p.Reviews {
 			state := map[string]string{"APPROVED": "APPROVED", "CHANGES_REQUESTED": "REQUEST_CHANGES", "COMMENTED": "COMMENT", "DISMISSED": "APPROVED"}[v.State]
 			all = append(all, map[string]any{"id": i + 1, "user": map[string]any{"login": v.User}, "state": state, "dismissed": v.State == "DISMISSED"})
+		}
+		for i, t := range p.Talks {
+			all = append(all, map[string]any{"id": i + 100, "user": map[string]any{"login": t.Said[0].User}, "state": "COMMENT", "comments_count": len(t.Said)})
 		}
 		giteaList(w, r, all)
 	}))

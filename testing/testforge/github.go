@@ -30,6 +30,7 @@ func (f *Forge) github() {
 		})
 	}
 	f.githubIssues(at)
+	f.githubTalk(at)
 	at("POST /pulls", "repo", f.githubOpen)
 	at("GET /pulls", "repo", func(w http.ResponseWriter, r *http.Request, repo string) {
 		q := r.URL.Query()
@@ -92,11 +93,15 @@ func (f *Forge) github() {
 	})
 	at("GET /commits/{ref}/check-runs", "checks", func(w http.ResponseWriter, r *http.Request, repo string) {
 		var all []any
+		runs := 0
 		for _, c := range f.checks[repo] {
+			if c.Run {
+				runs++
+			}
 			if c.Commit != r.PathValue("ref") || !c.Run {
 				continue
 			}
-			run := map[string]any{"id": len(all) + 1, "name": c.Name, "html_url": c.URL, "status": "completed", "conclusion": c.State, "output": map[string]any{"title": c.Text}}
+			run := map[string]any{"id": runs, "name": c.Name, "html_url": c.URL, "status": "completed", "conclusion": c.State, "output": map[string]any{"title": c.Text}}
 			if c.State == "queued" || c.State == "in_progress" {
 				run["status"], run["conclusion"] = c.State, nil
 			}
@@ -201,6 +206,9 @@ func (f *Forge) githubPull(repo string, p *Pull, whole bool) map[string]any {
 		p.known = key
 		return out
 	}
+	if p.Auto {
+		out["auto_merge"] = map[string]any{"merge_method": "squash"}
+	}
 	fits := f.fits(repo, p)
 	out["mergeable"] = fits
 	switch {
@@ -252,24 +260,28 @@ func (f *Forge) githubReady(w http.ResponseWriter, r *http.Request) {
 	}
 	var in struct {
 		Query     string
-		Variables struct{ ID string }
+		Variables map[string]any
 	}
 	if err := body(r, &in); err != nil || t == nil {
 		reply(w, http.StatusUnauthorized, map[string]any{"message": "This endpoint requires you to be authenticated."})
 		return
 	}
+	if f.githubQuery(w, t.User, in.Query, in.Variables) {
+		return
+	}
+	id, _ := in.Variables["id"].(string)
 	if !strings.Contains(in.Query, "markPullRequestReadyForReview") {
 		reply(w, http.StatusOK, map[string]any{"errors": []any{map[string]any{"message": "Field does not exist"}}})
 		return
 	}
 	for repo, all := range f.pulls {
 		for _, p := range all {
-			if in.Variables.ID == fmt.Sprintf("PR_%s_%d", repo, p.Number) {
+			if id == fmt.Sprintf("PR_%s_%d", repo, p.Number) {
 				p.Draft = false
 				reply(w, http.StatusOK, map[string]any{"data": map[string]any{"markPullRequestReadyForReview": map[string]any{"pullRequest": map[string]any{"isDraft": false}}}})
 				return
 			}
 		}
 	}
-	reply(w, http.StatusOK, map[string]any{"data": nil, "errors": []any{map[string]any{"type": "NOT_FOUND", "message": "Could not resolve to a node with the global id of '" + in.Variables.ID + "'"}}})
+	reply(w, http.StatusOK, map[string]any{"data": nil, "errors": []any{map[string]any{"type": "NOT_FOUND", "message": "Could not resolve to a node with the global id of '" + id + "'"}}})
 }

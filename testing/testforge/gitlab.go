@@ -35,6 +35,7 @@ func (f *Forge) gitlab() {
 		})
 	}
 	f.gitlabIssues(at)
+	f.gitlabTalk(at)
 	at("POST /merge_requests", "api", f.gitlabOpen)
 	at("GET /merge_requests", "read_api", func(w http.ResponseWriter, r *http.Request, repo string) {
 		q := r.URL.Query()
@@ -91,7 +92,7 @@ func (f *Forge) gitlab() {
 		var all []any
 		for _, c := range f.checks[repo] {
 			if c.Commit == r.PathValue("sha") {
-				all = append(all, map[string]any{"id": len(all) + 1, "sha": c.Commit, "status": c.State, "name": c.Name, "target_url": c.URL, "description": c.Text, "allow_failure": c.AllowFailure})
+				all = append(all, map[string]any{"id": slices.Index(f.checks[repo], c) + 1, "sha": c.Commit, "status": c.State, "name": c.Name, "target_url": c.URL, "description": c.Text, "allow_failure": c.AllowFailure})
 			}
 		}
 		f.gitlabList(w, r, all)

@@ -120,6 +120,7 @@ func (g *giteaClient) Read(ctx context.Context, number int64) (Seen, error) {
 	case pr.State == gitea.StateOpen:
 		s.State, s.Mergeable = Open, "yes"
 		if !pr.Mergeable { // also for a moment, while the forge computes it
+			s.Conflict = true
 			s.Mergeable, s.Blocked = "no", "It conflicts with "+pr.Base.Ref+", or "+g.at.Kind.Name()+" still looks."
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/google/go-github/v88/github"
@@ -14,11 +15,12 @@ import (
 // pages is how many pages of a list are read, 100 entries each.
 const pages = 3
 
-// githubClient uses REST, and GraphQL to mark a draft as ready, which REST lacks.
+// githubClient uses REST, and GraphQL for what REST lacks: threads, auto-merge, marking a draft as ready.
 type githubClient struct {
 	at          Place
 	c           *github.Client
 	owner, name string
+	token       string
 }
 
 func newGitHub(at Place, token string, rt http.RoundTripper) (*githubClient, error) {
@@ -29,7 +31,7 @@ func newGitHub(at Place, token string, rt http.RoundTripper) (*githubClient, err
 		return nil, err
 	}
 	owner, name, _ := strings.Cut(at.Repository, "/")
-	return &githubClient{at: at, c: c, owner: owner, name: name}, nil
+	return &githubClient{at: at, c: c, owner: owner, name: name, token: token}, nil
 }
 
 func (g *githubClient) Open(ctx context.Context, n NewRequest) (int64, error) {
@@ -90,6 +92,7 @@ func (g *githubClient) Read(ctx context.Context, number int64) (Seen, error) {
 		s.State = Open
 	}
 	s.Mergeable, s.Blocked = githubBlocked(pr)
+	s.Standing = Standing{Behind: pr.GetMergeableState() == "behind", Conflict: pr.GetMergeableState() == "dirty", Queued: pr.AutoMerge != nil}
 	if s.State != Open && s.State != Draft {
 		s.Mergeable, s.Blocked = "", ""
 	}
@@ -151,7 +154,7 @@ func (g *githubClient) checks(ctx context.Context, s *Seen) error {
 			return err
 		}
 		for _, run := range list.CheckRuns {
-			c := Check{Name: run.GetName(), State: Pending, URL: run.GetHTMLURL(), Text: run.GetOutput().GetTitle()}
+			c := Check{ID: strconv.FormatInt(run.GetID(), 10), Name: run.GetName(), State: Pending, URL: run.GetHTMLURL(), Text: run.GetOutput().GetTitle()}
 			if run.GetStatus() == "completed" {
 				c.State = statusState(run.GetConclusion())
 			}
@@ -226,30 +229,10 @@ func (g *githubClient) Ready(ctx context.Context, number int64) error {
 	if !pr.GetDraft() {
 		return nil
 	}
-	// REST lacks this: docs.github.com/graphql/reference/mutations#markpullrequestreadyforreview. GitHub Enterprise Server has it at
-	// /api/graphql.
-	at := g.at.APIURL + "/graphql"
-	if own, ok := strings.CutSuffix(g.at.APIURL, "/v3"); ok {
-		at = own + "/graphql"
-	}
-	req, err := g.c.NewRequest(ctx, http.MethodPost, at, map[string]any{
-		"query":     `mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } } }`,
-		"variables": map[string]any{"id": pr.GetNodeID()}})
-	if err != nil {
-		return g.at.fail(err, doing)
-	}
-	var out struct {
-		Errors []struct {
-			Message string `json:"message"`
-		} `json:"errors"`
-	}
-	if _, err = g.c.Do(req, &out); err != nil {
-		return g.at.fail(err, doing)
-	}
-	if len(out.Errors) > 0 {
-		return g.at.fail(&answer{Status: http.StatusUnprocessableEntity, Words: clean(out.Errors[0].Message, maxWords)}, doing)
-	}
-	return nil
+	// REST lacks this: docs.github.com/graphql/reference/mutations#markpullrequestreadyforreview.
+	err = g.graphql(ctx, `mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } } }`,
+		map[string]any{"id": pr.GetNodeID()}, &struct{}{})
+	return g.at.fail(err, doing)
 }
 
 func (g *githubClient) Close(ctx context.Context, number int64) error {

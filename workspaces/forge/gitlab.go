@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 
 	gitlab "gitlab.com/gitlab-org/api/client-go/v2"
@@ -13,8 +14,9 @@ import (
 )
 
 type gitlabClient struct {
-	at Place
-	c  *gitlab.Client
+	at    Place
+	c     *gitlab.Client
+	token string
 }
 
 func newGitLab(at Place, token string, rt http.RoundTripper) (*gitlabClient, error) {
@@ -23,7 +25,7 @@ func newGitLab(at Place, token string, rt http.RoundTripper) (*gitlabClient, err
 	if err != nil {
 		return nil, err
 	}
-	return &gitlabClient{at, c}, nil
+	return &gitlabClient{at, c, token}, nil
 }
 
 // freely disables the library's rate limiter: wire itself pauses where a forge asked for it.
@@ -103,6 +105,7 @@ func (g *gitlabClient) Read(ctx context.Context, number int64) (Seen, error) {
 	}
 	if s.State == Open || s.State == Draft {
 		s.Mergeable, s.Blocked = gitlabBlocked(mr)
+		s.Standing = Standing{Behind: mr.DetailedMergeStatus == "need_rebase", Conflict: mr.DetailedMergeStatus == "conflict", Queued: mr.MergeWhenPipelineSucceeds}
 	}
 	if err := g.checks(ctx, &s, mr); err != nil {
 		return s, g.at.fail(err, doing)
@@ -161,7 +164,7 @@ func (g *gitlabClient) checks(ctx context.Context, s *Seen, mr *gitlab.MergeRequ
 			return err
 		}
 		for _, st := range list {
-			c := Check{Name: st.Name, State: gitlabState(st.Status), URL: st.TargetURL, Text: st.Description}
+			c := Check{ID: strconv.FormatInt(st.ID, 10), Name: st.Name, State: gitlabState(st.Status), URL: st.TargetURL, Text: st.Description}
 			if c.State == Failed && st.AllowFailure {
 				c.State, c.Text = Skipped, "failed, which is allowed"
 			}

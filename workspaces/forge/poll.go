@@ -207,6 +207,7 @@ func (s *Service) wakePoll() {
 func same(a, b PullRequest) bool {
 	a.SyncedAt, b.SyncedAt, a.nodeID, b.nodeID = 0, 0, "", ""
 	a.Hidden, b.Hidden = "", ""
+	a.Standing, b.Standing = Standing{}, Standing{}
 	if len(a.Checks) == 0 && len(b.Checks) == 0 {
 		a.Checks, b.Checks = nil, nil
 	}

@@ -70,7 +70,7 @@ func (s Seen) checked(at Place) (Seen, error) {
 	}
 	s.Checks = s.Checks[:min(len(s.Checks), maxChecks)]
 	for i, c := range s.Checks {
-		s.Checks[i] = Check{Name: clean(c.Name, maxName), State: c.State, URL: link(c.URL), Text: clean(c.Text, maxName)}
+		s.Checks[i] = Check{ID: clean(c.ID, 40), Name: clean(c.Name, maxName), State: c.State, URL: link(c.URL), Text: clean(c.Text, maxName)}
 	}
 	s.Reviews = s.Reviews[:min(len(s.Reviews), maxReviews)]
 	for i, r := range s.Reviews {

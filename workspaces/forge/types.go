@@ -86,6 +86,7 @@ const (
 
 // Check is one check or status on the forge.
 type Check struct {
+	ID    string `json:"id,omitempty"` // by which the forge knows its log; "" = it has none
 	Name  string `json:"name"`
 	State string `json:"state"`
 	URL   string `json:"url,omitempty"`
@@ -115,6 +116,7 @@ type Seen struct {
 	MergedAt     int64
 	MergedCommit string // the commit on the base; with a rebase, the last one
 
+	Standing
 	Hidden string // what the token was not allowed to see, for people; not stored as such
 	nodeID string // GitHub's own id of it
 }
