@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	indexFile = "index.html"
-	assetsDir = "assets/"
+	indexFile  = "index.html"
+	signInFile = "login.html"
+	assetsDir  = "assets/"
 )
 
 // ContentSecurityPolicy is what every page of the app is served under. Styles may be inline because the terminal's DOM
@@ -42,7 +43,7 @@ type Config struct {
 }
 
 // Handler serves the web app: files under /assets/ for a year and never a substitute for a missing one, any other path
-// falls back to index.html, which is never cached. It is safe for concurrent use.
+// falls back to index.html, and /login to login.html, which are never cached. It is safe for concurrent use.
 type Handler struct {
 	files fs.FS
 	root  *os.Root // of Config.Dir, else nil
@@ -102,11 +103,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(name, assetsDir):
 		head.Set("Cache-Control", "public, max-age=31536000, immutable")
+		if neverPages(name) {
+			for _, of := range [...]string{"Content-Security-Policy", "Permissions-Policy", "X-Frame-Options", "Cross-Origin-Opener-Policy"} {
+				head.Del(of)
+			}
+		}
 		if !h.serveFile(w, r, name) {
 			// A page of an older version asks for a file that is gone. HTML in its place would be a MIME error.
 			head.Set("Cache-Control", "no-store")
+			head.Set("Content-Security-Policy", h.contentPolicy())
 			http.Error(w, "no such file", http.StatusNotFound)
 		}
+	case name == "login" && !r.URL.Query().Has("step") && h.serveFile(w, r, signInFile):
+		// what everybody loads first, without the app; the second step is a page of the app
 	case name != "" && name != indexFile && !hidden(name) && h.serveFile(w, r, name):
 		// a file beside index.html, such as the icon
 	case h.serveFile(w, r, indexFile):
@@ -117,6 +126,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			_, _ = w.Write(stub)
 		}
+	}
+}
+
+// neverPages reports whether an asset is a script, a style or a font, which no browser opens as a page: what only pages heed would be a third
+// of what a small one sends. A worker is held by the policy of its own file.
+func neverPages(name string) bool {
+	switch path.Ext(name) {
+	case ".css", ".woff2":
+		return true
+	case ".js":
+		return !strings.Contains(name, "worker")
+	default:
+		return false
 	}
 }
 

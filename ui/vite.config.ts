@@ -52,7 +52,8 @@ const preload: Plugin = {
   name: "preload",
   transformIndexHtml: {
     order: "post",
-    handler(_html, { bundle }) {
+    handler(_html, { bundle, chunk: entry, path }) {
+      if (path !== "/index.html") return []; // the sign-in page does without the app
       const chunks = Object.values(bundle ?? {}).filter((c) => c.type === "chunk");
       const names = new Set<string>();
       const add = (name: string) => {
@@ -60,7 +61,6 @@ const preload: Plugin = {
         names.add(name);
         chunks.find((c) => c.fileName === name)?.imports.forEach(add);
       };
-      const entry = chunks.find((c) => c.isEntry);
       entry?.imports.forEach(add); // Vite lists these itself
       const listed = new Set(names);
       for (const c of chunks) if (c.facadeModuleId?.endsWith("/src/start.tsx")) add(c.fileName);
@@ -71,8 +71,19 @@ const preload: Plugin = {
   },
 };
 
+/** Serves the sign-in page where the server does, also in development. */
+const signIn: Plugin = {
+  name: "sign-in",
+  configureServer(dev) {
+    dev.middlewares.use((request, _response, next) => {
+      if (/^\/login(\?(?!.*\bstep=)|$)/.test(request.url ?? "")) request.url = "/login.html";
+      next();
+    });
+  },
+};
+
 export default defineConfig({
-  plugins: [lingui(), react(), tailwindcss(), preload],
+  plugins: [lingui(), react(), tailwindcss(), preload, signIn],
   resolve: { alias: { "@": fileURLToPath(new URL("./src", import.meta.url)) } },
   build: {
     target: "es2022",
@@ -81,24 +92,23 @@ export default defineConfig({
     modulePreload: { polyfill: false }, // the polyfill would be an inline script
     reportCompressedSize: false,
     rolldownOptions: {
+      input: ["index.html", "login.html"],
       output: {
         // Few files: each costs a request. Libraries change rarely and are cached on their own; ours are joined by what is shown together.
         codeSplitting: {
           groups: [
             { name: "webgl", test: /@xterm[\\/]addon-webgl/, priority: 9 },
             { name: "novnc", test: /@novnc[\\/]novnc/, priority: 9 },
-            { name: "xterm", test: /node_modules[\\/]@xterm[\\/]/, priority: 8 },
-            { name: "react", test: /node_modules[\\/](react|react-dom|scheduler)[\\/]/, priority: 7 },
-            // What main.tsx waits for: it must not bring along modules that speak as soon as they are loaded.
-            { name: "language", test: /@lingui[\\/]|src[\\/]language[\\/]\w+\.tsx?$/, priority: 6.5 },
+            { name: "xterm", test: /node_modules[\\/]@xterm[\\/](?!addon-search)/, priority: 8 },
+            // What the sign-in page shares with the app. It must not bring along modules that speak as soon as they are loaded.
             {
-              name: "router",
-              test: /node_modules[\\/]@tanstack[\\/](react-router|router-core|history|store|react-store)[\\/]/,
-              priority: 7,
+              name: "base",
+              test: /preload-helper|rolldown[\\/]runtime|@lingui[\\/]core|src[\\/](language[\\/]\w+\.ts|api[\\/](bare|problem)\.ts|kit[\\/](classes|cx)\.ts|signin[\\/]next\.ts)$/,
+              priority: 8,
             },
             {
-              name: "query",
-              test: /node_modules[\\/](openapi-fetch|@tanstack[\\/](react-query|query-core))[\\/]/,
+              name: "libraries",
+              test: /node_modules[\\/](react|react-dom|scheduler|@lingui|openapi-fetch|use-sync-external-store|@tanstack[\\/](react-(router|store|query)|(router|query)-core|history|store))[\\/]/,
               priority: 7,
             },
             ...Object.keys(SHOWN).map((group, i) => ({

@@ -12,7 +12,7 @@ if (!existsSync(join(dist, "index.html"))) {
 
 // What a page sends in all, fonts and answers included, is measured in a browser: testing/e2e/tests/wire.test.mjs.
 const budgets = [
-  [/^(index|language|react|router|query|shell)-.*\.js$/, "main", 160], // together
+  [/^(index|base|libraries|shell)-.*\.js$/, "main", 160], // together
   [/^work-.*\.js$/, "workspace", 96],
   [/^xterm-.*\.js$/, "terminal", 110],
   [/^webgl-.*\.js$/, "webgl", 33],

@@ -1,8 +1,8 @@
 // Lingui's macros, run over a file of the source: `t` and <Trans> become calls that carry the English text with them, taken
 // apart already, so that the page needs neither an English catalogue nor a parser of messages.
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { transformAsync, types } from "@babel/core";
 import macro from "@lingui/babel-plugin-lingui-macro";
@@ -84,6 +84,23 @@ async function cached(code, file, sourceMaps) {
   return { code: out, map };
 }
 
+/** The ids of the messages in a file of src and in what it imports as values. */
+async function idsOf(first) {
+  const src = fileURLToPath(new URL("../src", import.meta.url));
+  const ids = new Set();
+  const files = new Set([first]);
+  for (const name of files) {
+    const code = readFileSync(join(src, name), "utf8");
+    if (hasMacro(code)) await transform(code, name, { collect: ({ id }) => ids.add(id) });
+    for (const [, at] of code.matchAll(/^import (?!type)[^"]*from "(\.\/[^"]+|@\/[^"]+)"/gm)) {
+      const path = at.startsWith("@/") ? at.slice(2) : join(dirname(name), at);
+      const found = [`${path}.ts`, `${path}.tsx`].find((p) => existsSync(join(src, p)));
+      if (found) files.add(found);
+    }
+  }
+  return ids;
+}
+
 /** The Vite plugin: macros in the source, and a language's catalogue as a module of its messages by their ids. */
 export default function lingui() {
   let sourceMaps = true;
@@ -94,14 +111,15 @@ export default function lingui() {
       sourceMaps = config.command === "serve" || Boolean(config.build.sourcemap);
     },
     transform: {
-      filter: { id: /\.(tsx?|po)$/ },
+      filter: { id: /\.(tsx?|po|po\?signin)$/ },
       async handler(code, id) {
-        if (id.endsWith(".po")) {
+        if (/\.po(\?signin)?$/.test(id)) {
           const messages = {};
+          const wanted = id.endsWith("?signin") ? await idsOf("signin/page.ts") : undefined;
           for (const [key, m] of Object.entries(
             await po.parse(code, { locale: null, sourceLocale: "en", filename: id }),
           ))
-            if (m.translation) messages[key] = compiled(m.translation);
+            if (m.translation && (wanted?.has(key) ?? true)) messages[key] = compiled(m.translation);
           return {
             code: `export default JSON.parse(${JSON.stringify(JSON.stringify(messages))})`,
             map: null,

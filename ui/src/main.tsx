@@ -1,4 +1,4 @@
 import { startLanguage } from "./language/start";
 import "./styles/app.css";
 
-void startLanguage().then(() => import("./start"));
+void startLanguage(() => import("./language/de.po")).then(() => import("./start"));

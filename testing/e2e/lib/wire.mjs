@@ -67,7 +67,7 @@ export function summary(list) {
  * The pages with a budget: what they may send, in kB (1,000 bytes) as they come over the network, and in requests. docs/performance.md has
  * what they are to come down to.
  */
-export const BUDGETS = { "sign-in": { kB: 205, requests: 23 }, inbox: { kB: 230, requests: 24 }, terminal: { kB: 410, requests: 36 } };
+export const BUDGETS = { "sign-in": { kB: 60, requests: 12 }, inbox: { kB: 210, requests: 21 }, terminal: { kB: 385, requests: 30 } };
 
 /** Where each page is, and what makes it useful. */
 export const screens = (instance, ws, session) => ({

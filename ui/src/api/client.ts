@@ -1,7 +1,7 @@
-import { t } from "@lingui/core/macro";
 import createClient from "openapi-fetch";
+import { answered, BASE } from "./bare";
 import { fetchTogether } from "./batch";
-import { ApiError, problemOf } from "./problem";
+import { ApiError } from "./problem";
 import type { components, paths } from "./schema";
 
 /** The types of the API by their names in openapi.yaml. */
@@ -16,7 +16,7 @@ export type Team = Schemas["Team"];
 export type Me = Schemas["Me"];
 export type Step = Schemas["Step"];
 
-export const BASE = "/api/v1";
+export { BASE };
 
 export const api = createClient<paths>({ baseUrl: BASE, fetch: (request) => guardedFetch(request, joined) });
 
@@ -63,23 +63,16 @@ async function guardedFetch(request: Request, by: Fetch = fetch): Promise<Respon
 }
 
 async function send(request: Request, by: Fetch): Promise<Response> {
-  let response: Response;
   try {
-    response = await by(request);
-  } catch (cause) {
-    if (request.signal.aborted) throw cause;
-    throw new ApiError(0, {
-      code: "network",
-      message: t`The server cannot be reached. Check your connection; Parawork retries automatically.`,
-      request_id: "",
-    });
+    return await answered(request, by);
+  } catch (error) {
+    if (error instanceof ApiError) {
+      // Other 401 responses are about user input: a password or a code.
+      if (error.code === "signed_out" || error.code === "suspended") onSignedOut();
+      if (error.code === "second_factor_required" || error.code === "team_suspended") onTeamClosed();
+    }
+    throw error;
   }
-  if (response.ok) return response;
-  const error = await problemOf(response);
-  // Other 401 responses are about user input: a password or a code.
-  if (error.code === "signed_out" || error.code === "suspended") onSignedOut();
-  if (error.code === "second_factor_required" || error.code === "team_suspended") onTeamClosed();
-  throw error;
 }
 
 /** Returns the data of a response. There is never an error value, because guardedFetch throws. */

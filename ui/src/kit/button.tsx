@@ -1,19 +1,9 @@
 import type { ComponentProps, MouseEventHandler, ReactNode } from "react";
+import { buttonClass, type Look } from "./classes";
 import { cx } from "./cx";
 import { Kbd } from "./kbd";
 
-type Look = "primary" | "plain" | "quiet" | "danger";
-
-const LOOKS: Record<Look, string> = {
-  primary: "bg-fill text-white font-medium border border-transparent hover:bg-fill-hover",
-  plain: "bg-bg3 text-fg border border-transparent hover:bg-bg4",
-  quiet: "border border-transparent text-fg2 hover:bg-bg2 hover:text-fg",
-  danger: "bg-del-bg text-del border border-transparent hover:bg-del-mark",
-};
-
-const BASE =
-  "control-h inline-flex shrink-0 items-center justify-center gap-1.5 rounded-md px-2.5 whitespace-nowrap select-none " +
-  "disabled:opacity-55 disabled:pointer-events-none aria-disabled:opacity-55 transition-colors duration-100 active:translate-y-px";
+export { buttonClass };
 
 interface Props extends ComponentProps<"button"> {
   look?: Look;
@@ -27,7 +17,7 @@ export function Button({ look = "plain", busy, keys, className, children, disabl
   return (
     <button
       type="button"
-      className={cx(BASE, LOOKS[look], className)}
+      className={buttonClass(look, className)}
       disabled={disabled || Boolean(busy)}
       aria-busy={busy ? true : undefined}
       onClick={busy === undefined ? onClick : firstClick(onClick)}
@@ -55,10 +45,6 @@ export function firstClick(act?: MouseEventHandler<HTMLButtonElement>): MouseEve
     acted = e.timeStamp;
     act?.(e);
   };
-}
-
-export function buttonClass(look: Look = "plain", className?: string): string {
-  return cx(BASE, LOOKS[look], className);
 }
 
 /** A square button that shows an icon; its label is read out and shown as a tooltip. */

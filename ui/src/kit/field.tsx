@@ -1,8 +1,8 @@
 import { type ComponentProps, type ReactNode, useId } from "react";
+import { inputClass } from "./classes";
 import { cx } from "./cx";
 
-export const inputClass =
-  "control-h w-full min-w-0 rounded-md border border-control bg-bg1 px-2.5 text-fg -outline-offset-1 hover:border-fg3 disabled:opacity-60 aria-invalid:border-failed pointer-coarse:text-touch";
+export { inputClass };
 
 interface FieldProps {
   label: ReactNode;

@@ -1,4 +1,5 @@
 import { t } from "@lingui/core/macro";
+import { LOGO } from "./classes";
 import { cx } from "./cx";
 
 /** The product's mark, in the colour of the text around it: lanes that run side by side and come back as one. */
@@ -16,7 +17,7 @@ export function Logo({ size = 18 }: { size?: number }) {
       strokeLinejoin="round"
       className="shrink-0"
     >
-      <path d="M3 14V3h6a4 4 0 0 1 0 8H7M7 7h2" />
+      <path d={LOGO} />
     </svg>
   );
 }

@@ -3,6 +3,7 @@ import { Trans } from "@lingui/react/macro";
 import { type ErrorComponentProps, Link, useRouter } from "@tanstack/react-router";
 import { ApiError } from "@/api/problem";
 import { buttonClass } from "./button";
+import { PLAIN_PAGE } from "./classes";
 import { Logo } from "./mark";
 import { Empty, Failure } from "./states";
 
@@ -60,14 +61,14 @@ export function CrashPage({ error, reset }: ErrorComponentProps) {
 /** The frame of pages outside the app: one column, the name above it. */
 export function PlainPage({ title, children }: { title: string; children: React.ReactNode }) {
   return (
-    <main className="mx-auto flex min-h-full w-full max-w-sign-in flex-col px-5 py-[14vh] short:py-8">
-      <p className="mb-8 flex items-center gap-2.5 text-title font-semibold">
-        <span className="grid size-8 place-items-center rounded-md bg-fill text-white">
+    <main className={PLAIN_PAGE.main}>
+      <p className={PLAIN_PAGE.name}>
+        <span className={PLAIN_PAGE.mark}>
           <Logo size={20} />
         </span>
         Parawork
       </p>
-      <h1 className="mb-4 text-figure font-semibold">{title}</h1>
+      <h1 className={PLAIN_PAGE.h1}>{title}</h1>
       {children}
     </main>
   );

@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { tell } from "@/api/problem";
 import { toast } from "@/state/toasts";
 import { Button } from "./button";
+import { FORM_ERROR } from "./classes";
 import { cx } from "./cx";
 import { Icon } from "./icon";
 
@@ -69,7 +70,7 @@ export function FormError({ error }: { error: unknown }) {
   if (!error) return null;
   const shown = tell(error);
   return (
-    <div role="alert" className="rounded-md border border-failed px-3 py-2">
+    <div role="alert" className={FORM_ERROR}>
       <p className="break-words text-failed">{shown.message}</p>
       {shown.output && <Output text={shown.output} />}
       <RequestId id={shown.requestId} />

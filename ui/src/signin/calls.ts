@@ -1,4 +1,4 @@
-import { api, data, type Me, raw, type Schemas } from "@/api/client";
+import { api, data, raw, type Schemas } from "@/api/client";
 
 // What signing in and one's own account ask of the server. See docs/signing-in.md.
 
@@ -27,12 +27,6 @@ const optionsOf = async <T>(call: Promise<{ options: Record<string, unknown> }>)
   (await call).options as T;
 
 export const readWays = () => data(api.GET("/sign-in"));
-
-/** Signs in, or says which second step is wanted. */
-export async function signIn(email: string, password: string): Promise<{ me: Me } | { step: SecondStep }> {
-  const answer = await data(api.POST("/login", { body: { email, password } }));
-  return "methods" in answer ? { step: answer } : { me: answer };
-}
 
 /** What a sign-in under way waits for, such as one that came back from a provider. */
 export const readSecondStep = () => data(api.GET("/login/factor"));

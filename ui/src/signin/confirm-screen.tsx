@@ -5,8 +5,8 @@ import { useState } from "react";
 import { Button } from "@/kit/button";
 import { PlainPage } from "@/kit/pages";
 import { useTitle } from "@/state/use-title";
+import { leaveTo, safeNext } from "./next";
 import ProveDialog from "./prove-dialog";
-import { leaveTo, safeNext } from "./words";
 
 const route = getRouteApi("/confirm");
 

@@ -28,6 +28,7 @@ const WORDS: Record<string, (provider: string) => string> = {
     t`The response from ${provider} could not be verified. Try again. An operator can find the reason in the server's log.`,
   sso_unknown_provider: () => t`This sign-in method does not exist on this server. Choose one below.`,
   sso_setup_first: () => t`This server is not set up yet. Open the setup link it printed when it started.`,
+  login_ended: () => t`That took too long. Sign in again.`,
   suspended: () => t`Your user is suspended on this server. Ask an operator.`,
   too_many_attempts: () => t`Too many failed attempts. Wait a minute, and try again.`,
   team_not_found: () =>

@@ -9,8 +9,8 @@ import { PlainPage } from "@/kit/pages";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { useTitle } from "@/state/use-title";
 import { askForLink, resetPassword } from "./calls";
+import { Insecure } from "./insecure";
 import { useLinkToken } from "./link-token";
-import { Insecure } from "./login-screen";
 import { newPasswordError } from "./password-error";
 import { waysQuery } from "./queries";
 

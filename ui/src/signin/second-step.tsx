@@ -128,7 +128,7 @@ function CodeForm({ method, onMe, onStartOver }: CodeProps) {
 }
 
 function PasskeyForm({ onMe }: { onMe: (me: Me) => void }) {
-  const passkey = usePasskeySignIn({ suggest: false, onMe });
+  const passkey = usePasskeySignIn(onMe);
   return (
     <div className="flex flex-col gap-3.5">
       <p className="text-fg2">
@@ -139,8 +139,8 @@ function PasskeyForm({ onMe }: { onMe: (me: Me) => void }) {
         look="primary"
         className="self-start"
         autoFocus
-        onClick={() => passkey.ask.mutate()}
-        busy={passkey.sending && t`Waiting for your passkey`}
+        onClick={() => passkey.mutate()}
+        busy={passkey.isPending && t`Waiting for your passkey`}
       >
         <Trans>Use a passkey</Trans>
       </Button>

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { safeNext } from "./next";
 import { creationOptions, fromBytes, passkeysHere, requestOptions, toBytes, toJSON } from "./passkey";
 import { qrPath } from "./qr";
 import { refusal } from "./refusals";
-import { codesFile, deviceName, digits, factorWords, inFours, safeNext, tokenOf } from "./words";
+import { codesFile, deviceName, digits, factorWords, inFours, tokenOf } from "./words";
 
 describe("where a sign-in leads", () => {
   it.each([

@@ -2,7 +2,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import type { Me } from "@/api/client";
 import { keys } from "@/api/queries";
-import { leaveTo, safeNext } from "./words";
+import { leaveTo, safeNext } from "./next";
 
 /** Completes a sign-in: drops the previous user's state and opens the requested page. */
 export function useEnter(next: string | undefined): (me: Me) => void {
