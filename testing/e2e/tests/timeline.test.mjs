@@ -1,6 +1,6 @@
 // The timeline of a workspace: states of the files are listed, compared, restored, pinned and named, by keyboard and mouse, on a phone too.
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
@@ -78,5 +78,63 @@ describe("timeline", { skip: !haveChromium && "Chromium is not installed" }, () 
     const what = await phone.getByRole("region", { name: "Branch and main" }).getByRole("definition").first().boundingBox();
     assert.ok(what.width > 200, "what the branch has is not squeezed by its name");
     assert.deepEqual(phone.problems, [], "problems on a phone");
+  });
+
+  test("a link opens at an entry, a line and a moment, after signing in too, and says what is gone", async () => {
+    writeFileSync(join(ws.path, "lines.txt"), Array.from({ length: 400 }, (_, i) => `row ${i + 1}\n`).join(""));
+    await instance.api("POST", `/workspaces/${ws.id}/snapshots`, { title: "Linked" });
+    const session = await instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "echo recorded"], cols: 80, rows: 24 });
+    const page = await newPage(browser, { permissions: ["clipboard-read", "clipboard-write"] });
+    await signIn(page, instance, password);
+    const at = `${instance.url}/${instance.team}/w/${ws.key}`;
+    const copied = () => page.evaluate(() => navigator.clipboard.readText());
+
+    await page.goto(`${at}?tab=timeline`);
+    await page.getByRole("listitem").filter({ hasText: "Linked" }).getByRole("button", { name: /Actions for/ }).click();
+    await page.getByRole("menuitem", { name: "Copy link" }).click();
+    await page.getByText("Copied the link").first().waitFor();
+    const entry = await copied();
+    const other = await newPage(browser);
+    await other.goto(entry);
+    await other.getByLabel(/e-?mail/i).fill("mika@example.com");
+    await other.getByLabel(/password/i).fill(password);
+    await other.getByRole("button", { name: /sign in/i }).click();
+    await other.locator("li[aria-current=true]").filter({ hasText: "Linked" }).waitFor();
+    await other.goto(entry.replace(/item=\w+/, "item=snp_0none"));
+    await other.getByText("The linked entry is not there any more").first().waitFor();
+
+    await other.goto(`${at}?tab=files&file=lines.txt&goto=300-302`);
+    await other.locator(".cm-linked").filter({ hasText: "row 301" }).waitFor();
+    assert.deepEqual(await axe(other, [".xterm"]), [], "accessibility of a linked line");
+    await other.goto(`${at}?tab=files&file=lines.txt&goto=999-999`);
+    await other.getByText("Line 999 is not there any more").first().waitFor();
+    await other.goto(`${at}?tab=files&file=never.txt&goto=1-2`);
+    await other.getByText("The linked file is not there any more").first().waitFor();
+    await page.goto(`${at}?tab=files&file=lines.txt&goto=300-302`);
+    await page.locator(".cm-linked").first().waitFor();
+    await page.getByRole("button", { name: "Copy link to the line" }).click();
+    await page.getByText("Copied the link to the line").first().waitFor();
+    assert.match(await copied(), /tab=files&file=lines.txt&goto=300-302$/);
+
+    await page.goto(`${at}?tab=changes&file=lines.txt&line=new300`);
+    await page.getByRole("button", { name: "Copy link to the chosen lines" }).click();
+    await page.getByText("Copied the link to the line").first().waitFor();
+    const line = await copied();
+    rmSync(join(ws.path, "lines.txt"));
+    await instance.api("POST", `/workspaces/${ws.id}/sync`);
+    await other.goto(line);
+    await other.getByText("row 300", { exact: true }).waitFor();
+    await other.goto(`${at}?tab=changes&file=lines.txt&line=new300`);
+    await other.getByText("The linked file is not among the changes").first().waitFor();
+
+    await page.goto(`${at}?tab=history&session=${session.id}`);
+    await page.locator("[data-replay]").getByText("recorded").waitFor();
+    await page.getByRole("button", { name: "Copy link to this moment" }).click();
+    await page.getByText("Copied the link").first().waitFor();
+    await other.goto(await copied());
+    await other.locator("[data-replay]").getByText("recorded").waitFor();
+    await other.goto(`${at}?tab=history&session=ses_0none`);
+    await other.getByText("The linked recording is not there any more").first().waitFor();
+    assert.deepEqual([page.problems, other.problems], [[], []], "problems");
   });
 });

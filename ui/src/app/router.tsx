@@ -183,7 +183,7 @@ const editRoute = createRoute({
     path: text(s.path),
     find: s.find === true || undefined,
     naming: s.naming === true || undefined,
-    goto: text(s.goto), // line:character, from 1
+    goto: text(s.goto), // "12:3" or "12-20"
   }),
   component: lazyRouteComponent(() => part(() => import("@/editor/editor-screen")), "EditorScreen"),
 });

@@ -10,7 +10,9 @@ import {
   useRef,
   useState,
 } from "react";
+import { visible } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
+import { toast } from "@/state/toasts";
 import { isColored } from "./diff/color";
 import { findLine } from "./diff/lines";
 import { type Reading, type ReadingView, rowAt } from "./diff/reading";
@@ -144,6 +146,8 @@ export function DiffView(props: Props) {
       if (there && loaded.state !== "error" && !view.files[file]!.file.binary) return;
     }
     wanted.current = undefined;
+    if (w.line && !at && view.files[file]!.loaded.state === "ready")
+      toast({ title: t`Line ${w.line.line} is not there any more`, text: visible(w.path) });
     const p = at ?? { file, row: 0 };
     take(p, w.line?.side);
     scrollTo(p, at ? "center" : "start");

@@ -9,6 +9,7 @@ import { useAction } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
+import { copyLink } from "@/kit/link";
 import { useRoom } from "@/kit/room";
 import { copyText, Empty } from "@/kit/states";
 import { isBoolean, recall, remember } from "@/state/remember";
@@ -104,18 +105,14 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
     [w, comparison, ends, ignoreSpace, wide, choose, show, hold, refresh],
   );
   const added = useMerged(reading, context);
-  useAction("copy.link", () => {
+  const copy = () => {
     const range = chosen ?? diff.current?.inHand();
-    const to = new URL(location.href);
-    if (range) {
-      // The link names both states, so it always shows the same lines.
-      to.searchParams.set("from", fixed(comparison.from));
-      to.searchParams.set("to", fixed(comparison.to));
-      to.searchParams.set("file", range.path);
-      to.searchParams.set("line", lineText(range));
-    }
-    void copyText(to.href, range ? t`the link to the line` : t`the link`);
-  });
+    if (!range) return void copyText(location.href, t`the link`);
+    // The link names both states, so it always shows the same lines.
+    const states = { from: fixed(comparison.from), to: fixed(comparison.to) };
+    copyLink({ tab: "changes", ...states, file: range.path, line: lineText(range) }, t`the link to the line`);
+  };
+  useAction("copy.link", copy);
 
   const mayCommit = team.can("workspace.edit") && ends && live !== undefined;
   const choices = useMemo(
@@ -190,6 +187,7 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
       setSplit(!split);
     },
     onFind: () => setFinding(true),
+    onLink: chosen && copy,
     added: added.toolbar,
     narrow: !wide,
     tight: room < 900,

@@ -2,7 +2,7 @@ import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { Suspense, useState } from "react";
+import { Suspense, useEffect, useRef, useState } from "react";
 import { api, type ChangeSet, data, type Workspace } from "@/api/client";
 import { changesQuery, compareQuery, keys } from "@/api/queries";
 import { useNow } from "@/format/now";
@@ -13,7 +13,7 @@ import { Button, buttonClass } from "@/kit/button";
 import { Busy, Empty, Failure, Output, Skeleton } from "@/kit/states";
 import SyncNotes from "@/sandboxes/sync-notes";
 import { isBoolean, recall, remember } from "@/state/remember";
-import { toastError } from "@/state/toasts";
+import { toast, toastError } from "@/state/toasts";
 import { warmUp } from "./diff/parser";
 import { Reader } from "./reader";
 import { EVERYTHING, MERGED, type Sides } from "./sides";
@@ -24,13 +24,14 @@ warmUp();
 
 /** What differs between two states of the workspace: the files, their lines, and the commit. */
 export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
-  const { from = EVERYTHING.from, to = EVERYTHING.to } = useSearch({ from: "/$team/w/$key" });
+  const { from = EVERYTHING.from, to = EVERYTHING.to, file } = useSearch({ from: "/$team/w/$key" });
   const navigate = useNavigate({ from: "/$team/w/$key" });
   const [ignoreSpace, setIgnoreSpace] = useState(() => recall("diff.ignoreSpace", isBoolean) ?? false);
   // Show the previous comparison until the next one is loaded.
   const found = useQuery({ ...compareQuery(w.id, from, to, ignoreSpace), placeholderData: (old) => old });
   const changes = useQuery(changesQuery(w.id));
   const live = changes.data;
+  useLinkedFile(file, found.data?.comparison.files);
   const sync = useSync(w.id);
   const now = useNow();
   const all = from === EVERYTHING.from && to === EVERYTHING.to;
@@ -135,6 +136,17 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
       }}
     />
   );
+}
+
+/** Says when the file that the page was opened at is not in the diff; later it may well leave it. */
+function useLinkedFile(file: string | undefined, files: readonly { path: string }[] | undefined): void {
+  const judged = useRef(false);
+  useEffect(() => {
+    if (judged.current || !files) return;
+    judged.current = true;
+    if (file && !files.some((f) => f.path === file))
+      toast({ title: t`The linked file is not among the changes`, text: visible(file) });
+  }, [file, files]);
 }
 
 /** Keys pressed meanwhile work once the lines are there. */

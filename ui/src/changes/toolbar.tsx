@@ -23,6 +23,8 @@ interface Props {
   onSplit: () => void;
   finding: ReactNode;
   onFind: () => void;
+  /** Copies the link to the chosen lines; undefined while none are. */
+  onLink: (() => void) | undefined;
   /** What others add. */
   added: ReactNode;
   back?: ReactNode;
@@ -71,6 +73,11 @@ export function Toolbar(p: Props) {
       </div>
       <div className="ml-auto flex items-center gap-0.5">
         {added}
+        {p.onLink && !listing && (
+          <IconButton label={t`Copy link to the chosen lines (y l)`} onClick={p.onLink}>
+            <Icon name="copy" />
+          </IconButton>
+        )}
         {!listing &&
           (finding ?? (
             <IconButton label={t`Find in the changes (/)`} onClick={onFind}>

@@ -9,9 +9,10 @@ import { Prose } from "@/highlight/prose";
 import { IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
+import { copyLink } from "@/kit/link";
 import { type MarkKind, Shape } from "@/kit/mark";
 import { lazy } from "@/kit/part";
-import { Counts, copyText } from "@/kit/states";
+import { Counts } from "@/kit/states";
 import { type Call, callOf, toolWords } from "./call";
 import type { Item } from "./feed";
 import { Foldable } from "./foldable";
@@ -133,17 +134,13 @@ function body(row: Row, session: string, now: number, toggle: (() => void) | und
 
 const firstLine = (text: string): string => text.trimStart().split("\n", 1)[0]!.slice(0, 200);
 
-/** The address at which the conversation opens at an item, for somebody else. */
-function copyLink(item: Item, session: string): void {
-  const to = new URL(location.href);
-  to.search = new URLSearchParams({ tab: "conversation", session, place: `${item.place}` }).toString();
-  void copyText(to.href, t`the link`);
-}
-
 /** Link to the replay of the terminal at that time, and what copies a link to the item. */
 function Replay({ item, session }: { item: Item; session: string }) {
   const copy = (
-    <IconButton label={t`Copy link to this message`} onClick={() => copyLink(item, session)}>
+    <IconButton
+      label={t`Copy link to this message`}
+      onClick={() => copyLink({ tab: "conversation", session, place: item.place }, t`the link`)}
+    >
       <Icon name="copy" size={14} />
     </IconButton>
   );

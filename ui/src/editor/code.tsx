@@ -16,6 +16,7 @@ import { type Ref, useEffect, useImperativeHandle, useRef } from "react";
 import { highlightText } from "@/highlight/highlight";
 import { languageOf } from "@/highlight/language";
 import type { Tokens } from "@/highlight/segments";
+import type { PlaceIn } from "./file";
 import { type Diagnostic, found, goTo, type Location, languageServer, offsetIn, savedNow } from "./language";
 
 export interface CodeHandle {
@@ -24,6 +25,8 @@ export interface CodeHandle {
   /** The text is that of the file now. */
   saved: () => void;
   focus: () => void;
+  /** The lines of the selection, or that of the cursor, from 1. */
+  chosen: () => { line: number; end_line: number } | undefined;
 }
 
 const colours = StateEffect.define<DecorationSet>();
@@ -51,6 +54,21 @@ function decorate(state: EditorState, lines: readonly Tokens[]): DecorationSet {
   return Decoration.set(out);
 }
 
+const linked = StateEffect.define<PlaceIn>();
+/** The lines that a link leads to, for the moment that their style lasts. */
+const marked = StateField.define<DecorationSet>({
+  create: () => Decoration.none,
+  update(at, tr) {
+    const to = tr.effects.find((e) => e.is(linked))?.value;
+    if (!to) return at.map(tr.changes);
+    const out: Range<Decoration>[] = [];
+    for (let n = to.line; n <= Math.min(to.end_line, tr.state.doc.lines); n++)
+      out.push(Decoration.line({ class: "cm-linked" }).range(tr.state.doc.line(n).from));
+    return Decoration.set(out);
+  },
+  provide: (f) => EditorView.decorations.from(f),
+});
+
 const look = EditorView.theme({
   "&": { height: "100%", backgroundColor: "var(--bg0)", color: "var(--fg)", fontSize: "12.5px" },
   // What is typed is what is seen: != stays two characters.
@@ -69,6 +87,7 @@ const look = EditorView.theme({
     pointerEvents: "none",
   },
   ".cm-selectionBackground, &.cm-focused .cm-selectionBackground": { backgroundColor: "var(--bg3) !important" },
+  ".cm-linked": { animation: "mark-once 4s step-end" },
   ".cm-panels": { backgroundColor: "var(--bg1)", color: "var(--fg)" },
 });
 
@@ -92,7 +111,7 @@ export default function Code({
   /** What it finds wrong in the saved file. */
   diagnostics: readonly Diagnostic[];
   /** Where the cursor is at first. */
-  at?: { line: number; character: number };
+  at?: PlaceIn;
   /** The initial text; later texts are set through the handle. */
   start: string;
   readOnly: boolean;
@@ -134,6 +153,7 @@ export default function Code({
       // Reachable by keyboard also where it can only be read.
       EditorView.contentAttributes.of({ "aria-label": t`Text of ${path}`, tabindex: "0" }),
       coloured,
+      marked,
       look,
       server ? languageServer(server, path, (to) => acts.current.onOpen(to)) : [],
       keymap.of([
@@ -164,7 +184,15 @@ export default function Code({
     view.current = v;
     paint(v);
     v.focus();
-    if (begin.current) goTo(v, offsetIn(v.state.doc, begin.current.line, begin.current.character));
+    if (begin.current) {
+      goTo(v, offsetIn(v.state.doc, begin.current.line, begin.current.character));
+      const { line, end_line } = begin.current;
+      const head = end_line > line ? offsetIn(v.state.doc, end_line, Number.POSITIVE_INFINITY) : undefined;
+      v.dispatch({
+        effects: linked.of(begin.current),
+        selection: head === undefined ? undefined : { anchor: v.state.selection.main.anchor, head },
+      });
+    }
     return () => {
       window.clearTimeout(timer);
       view.current = undefined;
@@ -181,6 +209,16 @@ export default function Code({
     },
     saved: () => view.current?.dispatch({ effects: savedNow.of(null) }),
     focus: () => view.current?.focus(),
+    chosen: () => {
+      const state = view.current?.state;
+      if (!state) return undefined;
+      const { from, to, empty } = state.selection.main;
+      const line = state.doc.lineAt(from).number;
+      const last = state.doc.lineAt(to);
+      // A selection that ends before the first letter of a line ends with the line above.
+      const end_line = !empty && last.from === to ? last.number - 1 : last.number;
+      return { line, end_line: Math.max(line, end_line) };
+    },
   }));
   return <div ref={host} className="min-h-0 flex-1 overflow-hidden" />;
 }

@@ -12,6 +12,7 @@ import { foldersOf } from "@/files/rows";
 import { splitPath, visible } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
 import { Button, buttonClass } from "@/kit/button";
+import { useGone } from "@/kit/link";
 import { lazy } from "@/kit/part";
 import { useRoom } from "@/kit/room";
 import { Empty, Failure, Skeleton } from "@/kit/states";
@@ -20,7 +21,7 @@ import { useTeam } from "@/state/team";
 import { useTitle } from "@/state/use-title";
 import { useWorkspaceByKey } from "@/state/use-workspace";
 import { Bar, NameForm, type Tree } from "./bar";
-import { address, load, NotText } from "./file";
+import { address, load, NotText, type PlaceIn } from "./file";
 import { Editor } from "./text";
 
 // The search is seldom wanted at first.
@@ -50,7 +51,7 @@ export interface FilesAt {
   path?: string;
   /** A new file is being named. */
   naming?: true;
-  /** line:character, from 1. */
+  /** "12:3" is a character of a line, "12-20" are lines, all from 1. */
   goto?: string;
   /** The search in files is shown in the place of the tree. */
   find?: true;
@@ -150,22 +151,12 @@ export function FilesTab({ workspace: w, at: { path, naming, goto, find }, go }:
   );
 }
 
-function placeOf(goto: string | undefined) {
-  const [line, character] = (goto ?? "").split(":").map(Number);
-  return line ? { line, character: character || 1 } : undefined;
+function placeOf(goto: string | undefined): PlaceIn | undefined {
+  const [, line, end, character] = (/^(\d{1,9})(?:-(\d{1,9}))?(?::(\d{1,9}))?$/.exec(goto ?? "") ?? []).map(Number);
+  return line ? { line, end_line: Math.max(line, end || line), character: character || 1 } : undefined;
 }
 
-function OneFile({
-  workspace: w,
-  path,
-  tree,
-  at,
-}: {
-  workspace: Workspace;
-  path: string;
-  tree: Tree;
-  at?: { line: number; character: number };
-}) {
+function OneFile({ workspace: w, path, tree, at }: { workspace: Workspace; path: string; tree: Tree; at?: PlaceIn }) {
   const file = useQuery({
     queryKey: ["workspace", w.id, "edit", path],
     queryFn: () => load(w.id, path),
@@ -174,6 +165,17 @@ function OneFile({
     gcTime: 0,
     retry: (n, error) => !(error instanceof NotText || (error instanceof ApiError && error.status < 500)) && n < 2,
   });
+  const lines = file.data?.text.split("\n").length ?? 0;
+  useGone(
+    !at || !file.data
+      ? undefined
+      : file.data.hash === ""
+        ? t`The linked file is not there any more`
+        : at.line > lines
+          ? t`Line ${at.line} is not there any more: the file ends at line ${lines}`
+          : undefined,
+    visible(path),
+  );
   if (file.data) return <Editor workspace={w} path={path} file={file.data} tree={tree} at={at} />;
   return (
     <div className="flex h-full min-h-0 flex-col">

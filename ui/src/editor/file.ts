@@ -3,6 +3,13 @@ import { raw } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { forget, recall, remember } from "@/state/remember";
 
+/** Where in a file somebody is led: lines, and a character of the first of them, all from 1. */
+export interface PlaceIn {
+  line: number;
+  end_line: number;
+  character: number;
+}
+
 /** Maximum size for editing in the browser. */
 export const MOST_BYTES = 2_000_000;
 

@@ -10,6 +10,7 @@ import { visible } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
 import { Button, IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
+import { copyLink } from "@/kit/link";
 import { Menu, MenuItem } from "@/kit/menu";
 import { lazy } from "@/kit/part";
 import { Skeleton } from "@/kit/states";
@@ -20,7 +21,7 @@ import { toast, toastError } from "@/state/toasts";
 import { Bar, NameForm, type Tree } from "./bar";
 import type { CodeHandle } from "./code";
 import { Conflict } from "./conflict";
-import { type Draft, draftOf, dropDraft, keepDraft, type Loaded, load, remove, save } from "./file";
+import { type Draft, draftOf, dropDraft, keepDraft, type Loaded, load, type PlaceIn, remove, save } from "./file";
 
 /** Files that a language server may know; the server says so for certain. */
 const served = /\.([mc]?[tj]s|[tj]sx|pyi?|go|rs)$/i;
@@ -34,7 +35,7 @@ interface EditorProps {
   file: Loaded;
   tree: Tree;
   /** Where the cursor is at first. */
-  at?: { line: number; character: number };
+  at?: PlaceIn;
 }
 
 /** The text of a file, to be read or changed. */
@@ -115,6 +116,12 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
     }
   };
   useAction("editor.save", () => void write(), can); // the text itself has the key of its own
+  const link = () => {
+    const { line, end_line } = code.current?.chosen() ?? at ?? { line: 1, end_line: 1 };
+    const goto = line === end_line ? `${line}:1` : `${line}-${end_line}`;
+    copyLink({ tab: "files", file: path, goto }, t`the link to the line`);
+  };
+  useAction("copy.link", link, !isNew);
   const go = (to: string, at?: { line: number; character: number }) =>
     navigate({
       to: "/$team/w/$key/edit",
@@ -184,6 +191,11 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
                     : `${plural(counted("error"), { one: "# error", other: "# errors" })}, ${plural(counted("warning"), { one: "# warning", other: "# warnings" })}`}
           </Button>
         )}
+        {!isNew && (wide || !can) && (
+          <IconButton label={t`Copy link to the line`} onClick={link}>
+            <Icon name="copy" />
+          </IconButton>
+        )}
         {can && (
           <>
             {wide ? (
@@ -205,7 +217,7 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
             ) : (
               <Menu
                 trigger={
-                  <IconButton label={t`More: new file, rename, delete`}>
+                  <IconButton label={t`More: new file, link, rename, delete`}>
                     <Icon name="more" />
                   </IconButton>
                 }
@@ -213,6 +225,11 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
                 <MenuItem onSelect={() => setRenaming("new")}>
                   <Trans>New file…</Trans>
                 </MenuItem>
+                {!isNew && (
+                  <MenuItem onSelect={link}>
+                    <Trans>Copy link to the line</Trans>
+                  </MenuItem>
+                )}
                 {!isNew && (
                   <MenuItem onSelect={() => setRenaming("rename")}>
                     <Trans>Rename…</Trans>

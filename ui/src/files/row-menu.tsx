@@ -3,6 +3,7 @@ import { Trans } from "@lingui/react/macro";
 import { type ReactElement, useEffect, useState } from "react";
 import type { Workspace } from "@/api/client";
 import { visible } from "@/format/text";
+import { copyLink } from "@/kit/link";
 import { MenuItem, MenuLabel, MenuLine, MenuOverlay } from "@/kit/menu-parts";
 import { toast } from "@/state/toasts";
 import { downloadOf, parentOf } from "./acts";
@@ -108,6 +109,11 @@ export default function RowMenu({ workspace: w, target: { row, at }, can, does, 
       )}
       {one && (
         <>
+          {file && (
+            <MenuItem onSelect={() => copyLink({ tab: "files", file: one.path, goto: "1:1" }, t`the link`)}>
+              <Trans>Copy link</Trans>
+            </MenuItem>
+          )}
           <MenuItem
             onSelect={() =>
               void navigator.clipboard.writeText(one.path).then(

@@ -5,8 +5,10 @@ import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react"
 import type { Session } from "@/api/client";
 import { type Moment, momentsQuery } from "@/api/history";
 import { exact } from "@/format/time";
-import { Button } from "@/kit/button";
+import { Button, IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
+import { Icon } from "@/kit/icon";
+import { copyLink, useGone } from "@/kit/link";
 import { Failure } from "@/kit/states";
 import { hasEnded } from "@/sessions/sessions";
 import { useStore } from "@/state/store";
@@ -62,6 +64,11 @@ function Screen({ session, offset, moment, replay }: Props & { replay: Replay })
     else if (moment !== undefined) void replay.seek(moment);
   }, [replay, offset, moment, v.phase]);
 
+  const kept = v.timeline?.first;
+  useGone(
+    offset !== undefined && kept !== undefined && offset < kept ? t`The linked output is not kept any more` : undefined,
+    t`The recording begins later: its beginning was deleted.`,
+  );
   const all = moments.data ?? [];
   const jump = (to: Moment | undefined) => to && void replay.seek(to.at);
   const onKeyDown = (e: KeyboardEvent) => {
@@ -223,6 +230,13 @@ function Controls({ replay, v, running, moments, list, onList }: ControlsProps) 
           <span className="tabular-nums @max-3xl:hidden">
             {v.cols}×{v.rows}
           </span>
+          <IconButton
+            label={t`Copy link to this moment`}
+            disabled={v.phase !== "ready"}
+            onClick={() => copyLink({ tab: "history", session: replay.sessionId, at: v.offset }, t`the link`)}
+          >
+            <Icon name="copy" size={14} />
+          </IconButton>
           {onList && (
             <button type="button" onClick={onList} aria-expanded={list} className="min-h-6 text-accent hover:underline">
               {list ? t`Hide` : t`Show`} {plural(moments.length, { one: "# moment", other: "# moments" })}

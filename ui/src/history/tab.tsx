@@ -14,6 +14,7 @@ import { IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { inputClass } from "@/kit/field";
 import { Icon } from "@/kit/icon";
+import { useGone } from "@/kit/link";
 import { Shape } from "@/kit/mark";
 import { useRoom } from "@/kit/room";
 import { Empty, Failure, Skeleton } from "@/kit/states";
@@ -34,6 +35,12 @@ export default function HistoryTab({ workspace: w }: { workspace: Workspace }) {
   const all = [...(sessions.data ?? [])].sort((a, b) => b.started_at - a.started_at);
   const shown =
     all.find((s) => s.id === search.session) ?? (search.when === undefined ? undefined : running(all, search.when));
+  useGone(
+    sessions.data && search.session && search.tab === "history" && !shown
+      ? t`The linked recording is not there any more`
+      : undefined,
+    t`Its session was deleted.`,
+  );
   if (sessions.isPending) return <Skeleton rows={5} label={t`Loading the sessions`} />;
   if (sessions.isError && !sessions.data)
     return (

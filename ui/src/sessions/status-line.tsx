@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 import type { Session } from "@/api/client";
 import { useNow } from "@/format/now";
 import { Kbd } from "@/kit/kbd";
+import { copyLink } from "@/kit/link";
 import { useMe } from "@/state/team";
 import type { TerminalHandle } from "@/terminal/handle";
 import type { TerminalView } from "@/terminal/state";
@@ -88,8 +89,20 @@ export function StatusLine({ session, handle, view, ended, writer, onFind, onOld
       )}
       <button
         type="button"
-        onClick={onOlder}
+        onClick={() =>
+          copyLink(
+            { tab: "history", session: handle.config.sessionId, at: handle.offset },
+            t`the link to this moment`,
+          )
+        }
         className="ml-auto min-h-6 text-fg3 hover:text-fg pointer-coarse:min-h-11"
+      >
+        <Trans>Copy link</Trans>
+      </button>
+      <button
+        type="button"
+        onClick={onOlder}
+        className="min-h-6 text-fg3 hover:text-fg pointer-coarse:min-h-11"
       >
         <Trans>Older output</Trans>
       </button>

@@ -60,6 +60,11 @@ export class TerminalHandle {
   private noHurry: (() => void) | undefined;
   private latch = NEW_VIEW.latch;
 
+  /** How far the output has come. */
+  get offset(): number | undefined {
+    return this.link.offset;
+  }
+
   constructor(readonly config: HandleConfig) {
     const l = look.get();
     this.view = new Store<TerminalView>(NEW_VIEW);

@@ -56,6 +56,11 @@ const BACK_QUIET = 300;
 export class TerminalLink {
   private socket: WebSocket | undefined;
   private offsets = new Offsets();
+
+  /** How far the output has come. */
+  get offset(): number | undefined {
+    return this.offsets.next;
+  }
   private readonly backoff: Backoff;
   private state: LinkState = { phase: "connecting", retryAt: 0, downSince: 0 };
   private retry: ReturnType<typeof setTimeout> | undefined;

@@ -9,6 +9,7 @@ import { visible } from "@/format/text";
 import { clock, exact } from "@/format/time";
 import { IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
+import { copyLink } from "@/kit/link";
 import { Menu, MenuItem, MenuLine } from "@/kit/menu";
 import { lazy } from "@/kit/part";
 import { Counts } from "@/kit/states";
@@ -35,9 +36,9 @@ function Time({ at }: { at: number }) {
 }
 
 /** A line of what people and agents did. */
-export function ActivityRow({ activity: a }: { activity: Schemas["Activity"] }) {
+export function ActivityRow({ activity: a, mark }: { activity: Schemas["Activity"]; mark: string | undefined }) {
   return (
-    <li className="flex items-baseline gap-3 py-1.5">
+    <li {...marked(mark === a.id, "flex items-baseline gap-3 py-1.5")}>
       <Time at={a.at} />
       <span className="min-w-0 flex-1 break-words">
         {a.text}
@@ -49,9 +50,26 @@ export function ActivityRow({ activity: a }: { activity: Schemas["Activity"] }) 
         )}
       </span>
       {(a.kind === "commit" || a.kind === "merge") && <Replay at={a.at} />}
+      <IconButton
+        label={t`Copy link to this entry`}
+        className="-my-1 shrink-0 pointer-coarse:-my-3"
+        onClick={() => copyEntry(a.id)}
+      >
+        <Icon name="copy" size={14} />
+      </IconButton>
     </li>
   );
 }
+
+const copyEntry = (id: string) => copyLink({ tab: "timeline", item: id }, t`the link`);
+
+/** A row; one that a link leads to is brought into view and marked for a moment. */
+const marked = (on: boolean, className: string) => ({
+  className: on ? `${className} mark-once` : className,
+  "aria-current": on || undefined,
+  ref: on ? bring : undefined,
+});
+const bring = (el: HTMLElement | null) => el?.scrollIntoView({ block: "center" });
 
 /** What the terminals printed around that time. */
 function Replay({ at }: { at: number }) {
@@ -71,12 +89,14 @@ interface Props {
   snapshot: Snapshot;
   /** The action that caused it. */
   activity: Schemas["Activity"] | undefined;
+  /** The id of the entry that a link leads to. */
+  mark: string | undefined;
   picked: { id: string; label: string } | undefined;
   onPick: (s: { id: string; label: string }) => void;
 }
 
 /** A state of the files that can be looked at, compared and restored. */
-export function SnapshotRow({ workspace: w, snapshot: s, activity: a, picked, onPick }: Props) {
+export function SnapshotRow({ workspace: w, snapshot: s, activity: a, mark, picked, onPick }: Props) {
   const [dialog, setDialog] = useState<"restore" | "rename">();
   const client = useQueryClient();
   const navigate = useNavigate({ from: "/$team/w/$key" });
@@ -107,7 +127,7 @@ export function SnapshotRow({ workspace: w, snapshot: s, activity: a, picked, on
   };
   const choose = () => (picked ? compare(picked.id, s.id) : onPick({ id: s.id, label: name }));
   return (
-    <li className="flex items-start gap-3 py-1.5 leading-5">
+    <li {...marked(mark === s.id, "flex items-start gap-3 py-1.5 leading-5")}>
       <Time at={s.at} />
       <span className="min-w-0 flex-1 break-words">
         <button type="button" className="text-left hover:underline" onClick={() => compare(`${s.id}^`, s.id)}>
@@ -168,6 +188,9 @@ export function SnapshotRow({ workspace: w, snapshot: s, activity: a, picked, on
         <MenuItem onSelect={() => pin.mutate()}>{s.pinned ? t`Unpin` : t`Pin`}</MenuItem>
         <MenuItem onSelect={() => setDialog("rename")}>
           <Trans>Name…</Trans>
+        </MenuItem>
+        <MenuItem onSelect={() => copyEntry(s.id)}>
+          <Trans>Copy link</Trans>
         </MenuItem>
         <MenuLine />
         <MenuItem danger onSelect={() => void askRemove()}>

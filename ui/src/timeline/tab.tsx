@@ -1,7 +1,7 @@
 import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
-import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
-import { Suspense, useState } from "react";
+import { type InfiniteData, useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { Suspense, useEffect, useMemo, useRef, useState } from "react";
 import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { useNow } from "@/format/now";
@@ -21,7 +21,7 @@ const ToolCalls = lazy(() => import("@/tools/calls"));
 const WITHOUT_POLLS = "turn,commit,kept,manual,activity";
 
 /** Snapshots of the files and what happened in the workspace, newest first. */
-export default function TimelineTab({ workspace: w }: { workspace: Workspace }) {
+export default function TimelineTab({ workspace: w, linked }: { workspace: Workspace; linked?: string }) {
   const [all, setAll] = useState(false);
   const [marked, setMarked] = useState(false);
   const [edited, setEdited] = useState(false);
@@ -51,6 +51,8 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
     onError: (error) => toastError(t`The snapshot was not saved`, error, () => keep.mutate()),
   });
   const now = useNow();
+  const items = useMemo(() => joined(list.data?.pages.flatMap((p) => p.items) ?? []), [list.data]);
+  const sought = useLinked(linked, items, list, all, () => setAll(true));
   if (list.isPending) return <Skeleton rows={6} label={t`Loading the timeline`} />;
   if (list.isError && !list.data)
     return (
@@ -61,7 +63,6 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
         retry={() => void list.refetch()}
       />
     );
-  const items = joined(list.data.pages.flatMap((p) => p.items));
   const first = list.data.pages[0];
   const held = first?.stored_bytes;
   const days = new Map<string, Row[]>();
@@ -138,11 +139,12 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
                     workspace={w}
                     snapshot={m.snapshot}
                     activity={m.activity}
+                    mark={sought}
                     picked={picked}
                     onPick={setPicked}
                   />
                 ) : (
-                  m.activity && <ActivityRow key={m.activity.id} activity={m.activity} />
+                  m.activity && <ActivityRow key={m.activity.id} activity={m.activity} mark={sought} />
                 ),
               )}
             </ol>
@@ -156,6 +158,45 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
       </div>
     </div>
   );
+}
+
+/** At most so many pages are loaded for a link. */
+const MOST_PAGES = 100;
+
+/** The entry that a link leads to, once it is loaded: older pages are, and then every change of the files. */
+function useLinked(
+  id: string | undefined,
+  rows: readonly Row[],
+  list: {
+    isFetching: boolean;
+    hasNextPage: boolean;
+    isError: boolean;
+    fetchNextPage: () => void;
+    data?: InfiniteData<unknown>;
+  },
+  all: boolean,
+  showAll: () => void,
+): string | undefined {
+  const row = id === undefined ? undefined : rows.find((r) => r.snapshot?.id === id || r.activity?.id === id);
+  const found = row?.snapshot?.id ?? row?.activity?.id;
+  const more = list.hasNextPage && (list.data?.pages.length ?? 0) < MOST_PAGES;
+  const ready = id !== undefined && !found && !list.isFetching && !list.isError && list.data !== undefined;
+  // Once it is found or gone, what else the reader shows is no search for it.
+  const done = useRef<string>(undefined);
+  useEffect(() => {
+    if (found) done.current = id;
+    if (!ready || done.current === id) return;
+    if (more) list.fetchNextPage();
+    else if (!all) showAll();
+    else {
+      done.current = id;
+      toast({
+        title: t`The linked entry is not there any more`,
+        text: t`It was deleted, or its retention has ended.`,
+      });
+    }
+  });
+  return found;
 }
 
 /** How long unpinned snapshots are retained. */

@@ -28,7 +28,7 @@ export interface WorkspaceSearch {
   tab?: Tab;
   session?: string;
   file?: string;
-  /** In the files: a place in the open one ("line:character"), the search in them, and a new one that is being named. */
+  /** In the files: a place in the open one ("12:3", or lines "12-20"), the search in them, and a new one that is being named. */
   goto?: string;
   find?: true;
   naming?: true;
@@ -44,7 +44,7 @@ export interface WorkspaceSearch {
   at?: number;
   /** On a phone: the terminal itself instead of what it says. */
   live?: true;
-  /** What a card of the conversation leads to: the id of a run, in Code, or of an artifact. */
+  /** What a link leads to: the id of a run, in Code, of an artifact, or of an entry of the timeline. */
   item?: string;
   /** In the history: what is searched, and the time (ms) of the output that is shown. */
   q?: string;
@@ -65,7 +65,7 @@ export const workspaceSearch = (s: Record<string, unknown>): WorkspaceSearch => 
   from: text(s.from),
   to: text(s.to),
   place: Number.isSafeInteger(Number(s.place)) && Number(s.place) > 0 ? Number(s.place) : undefined,
-  item: /^(code|art)_[0-9a-z]{1,40}$/.exec(text(s.item) ?? "")?.[0],
+  item: /^(code|art|snp|act)_[0-9a-z]{1,40}$/.exec(text(s.item) ?? "")?.[0],
   dialog: DIALOGS.find((d) => d === s.dialog),
   live: s.live === true || s.live === "1" || s.live === 1 ? true : undefined,
   q: s.q === undefined ? undefined : String(s.q).slice(0, 1000) || undefined,

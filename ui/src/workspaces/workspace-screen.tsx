@@ -227,7 +227,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
       <div className="min-h-0 flex-1">
         <Suspense fallback={<Skeleton label={t`Loading`} />}>
           {side === "timeline" ? (
-            <TimelineTab workspace={w} />
+            <TimelineTab workspace={w} linked={search.item} />
           ) : side === "history" ? (
             <HistoryTab workspace={w} />
           ) : side === "artifacts" ? (
