@@ -6,13 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/docker"
@@ -24,69 +22,15 @@ import (
 	"github.com/parawork/parawork/testing/testdocker"
 )
 
-// sshServer is a real OpenSSH server on this machine, where the command docker reaches the tests' engine.
-type sshServer struct {
-	address string // ssh://root@127.0.0.1:port
-	print   string // the fingerprint of its host key
-	key     string // a private key that may log in
-}
+// sshServer is a machine with the tests' engine, reached over SSH.
+type sshServer struct{ testdocker.SSHServer }
 
 func startSSHServer(t *testing.T) sshServer {
 	t.Helper()
 	if engineErr != nil {
 		testdocker.Skip(t, engineErr)
 	}
-	sshd, err := exec.LookPath("/usr/sbin/sshd")
-	if err != nil || os.Getuid() != 0 {
-		t.Skip("SKIPPED: a real SSH server needs OpenSSH's sshd (Debian: openssh-server) and root")
-	}
-	dir := t.TempDir()
-	for _, name := range []string{"host", "user"} {
-		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, name)).CombinedOutput(); err != nil {
-			t.Fatalf("ssh-keygen: %v: %s", err, out)
-		}
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := errors.Join(l.Close(), os.MkdirAll("/run/sshd", 0o755), os.WriteFile(filepath.Join(dir, "config"), fmt.Appendf(nil, `ListenAddress 127.0.0.1:%d
-HostKey %s/host
-AuthorizedKeysFile %s/user.pub
-PidFile none
-StrictModes no
-UsePAM no
-MaxStartups 100
-PermitRootLogin prohibit-password
-SetEnv DOCKER_HOST=%s
-`, port, dir, dir, engine.Host), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(sshd, "-D", "-e", "-f", filepath.Join(dir, "config"))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	out, err := exec.Command("ssh-keygen", "-lf", filepath.Join(dir, "host.pub")).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := os.ReadFile(filepath.Join(dir, "user"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := fmt.Sprintf("127.0.0.1:%d", port)
-	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if c, err := net.Dial("tcp", address); err == nil {
-			_ = c.Close()
-			break
-		}
-		if time.Now().After(limit) {
-			t.Fatal("sshd does not listen")
-		}
-	}
-	return sshServer{"ssh://root@" + address, strings.Fields(string(out))[1], string(key)}
+	return sshServer{testdocker.StartSSH(t, engine.Host)}
 }
 
 // settings are those of hosts with these names, which are all this server.
@@ -94,13 +38,13 @@ func (s sshServer) settings(t *testing.T, names ...string) hosts.Settings {
 	t.Helper()
 	var lines []string
 	for _, name := range names {
-		lines = append(lines, name+" "+s.address+" "+s.print)
+		lines = append(lines, name+" "+s.Address+" "+s.Fingerprint)
 	}
 	all, err := hosts.ParseHosts(lines)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return hosts.Settings{Hosts: all, Key: s.key, Image: testdocker.Image}
+	return hosts.Settings{Hosts: all, Key: s.Key, Image: testdocker.Image}
 }
 
 func newHosts(t *testing.T, dir string, settings func() hosts.Settings) *hosts.Executor {
@@ -211,7 +155,7 @@ func TestHostsAreTried(t *testing.T) {
 	}
 	test := hosts.Descriptor().Test
 	// A field of one line takes the line breaks out of a key.
-	if words, err := test(t.Context(), values("build-1 "+s.address+" "+s.print, strings.ReplaceAll(s.key, "\n", ""))); err != nil || !strings.Contains(words, "build-1 has Docker") {
+	if words, err := test(t.Context(), values("build-1 "+s.Address+" "+s.Fingerprint, strings.ReplaceAll(s.Key, "\n", ""))); err != nil || !strings.Contains(words, "build-1 has Docker") {
 		t.Errorf("%q, %v", words, err)
 	}
 	other := "SHA256:" + strings.Repeat("A", 43)
@@ -229,12 +173,12 @@ func TestHostsAreTried(t *testing.T) {
 		return string(b)
 	}
 	for _, c := range []struct{ line, key, code, says string }{
-		{"build-1 " + s.address, s.key, "docker_host_not_pinned", s.print},
-		{"build-1 " + s.address + " " + other, s.key, "docker_host_key_changed", "Nothing was sent"},
-		{"build-1 " + s.address + " " + s.print, read("stranger"), "docker_host_login", "authorized_keys"},
-		{"build-1 " + s.address + " " + s.print, read("locked"), "docker_host_key_locked", "passphrase"},
-		{"build-1 " + s.address + " " + s.print, "nonsense", "docker_host_key_invalid", "BEGIN"},
-		{"build-1 ssh://root@127.0.0.1:1 " + s.print, s.key, "docker_host_unreachable", "127.0.0.1:1"},
+		{"build-1 " + s.Address, s.Key, "docker_host_not_pinned", s.Fingerprint},
+		{"build-1 " + s.Address + " " + other, s.Key, "docker_host_key_changed", "Nothing was sent"},
+		{"build-1 " + s.Address + " " + s.Fingerprint, read("stranger"), "docker_host_login", "authorized_keys"},
+		{"build-1 " + s.Address + " " + s.Fingerprint, read("locked"), "docker_host_key_locked", "passphrase"},
+		{"build-1 " + s.Address + " " + s.Fingerprint, "nonsense", "docker_host_key_invalid", "BEGIN"},
+		{"build-1 ssh://root@127.0.0.1:1 " + s.Fingerprint, s.Key, "docker_host_unreachable", "127.0.0.1:1"},
 	} {
 		if _, err := test(t.Context(), values(c.line, c.key)); fault.CodeOf(err) != c.code || !strings.Contains(fmt.Sprint(err), c.says) {
 			t.Errorf("%s: %v", c.code, err)

@@ -17,10 +17,12 @@ import (
 	"github.com/parawork/parawork/executors/cloudflare"
 	"github.com/parawork/parawork/executors/cloudflare/cloudflaretest"
 	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/docker/hosts"
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/e2b/e2btest"
 	"github.com/parawork/parawork/executors/hosted"
 	"github.com/parawork/parawork/executors/hosted/hostedtest"
+	"github.com/parawork/parawork/executors/images/recipe"
 	localplace "github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/executors/vercel"
 	"github.com/parawork/parawork/executors/vercel/verceltest"
@@ -140,6 +142,32 @@ func container(r *rig) (place, error) {
 	}
 	r.close(ex)
 	return place{ex: ex, root: r.worktree(false), bare: engine{d.Host}}, nil
+}
+
+// dockerHost is the same container on a host that is reached over SSH.
+func dockerHost(r *rig) (place, error) {
+	d, err := testdocker.Start()
+	if err != nil {
+		r.Skip(err)
+	}
+	r.Cleanup(d.Stop)
+	s := testdocker.StartSSH(r, d.Host)
+	all, err := hosts.ParseHosts([]string{"bench " + s.Address + " " + s.Fingerprint})
+	if err != nil {
+		return place{}, err
+	}
+	ex, err := hosts.New(hosts.Config{Dir: r.TempDir(), GuestPath: r.cfg.Guest,
+		Settings: func(context.Context) hosts.Settings {
+			return hosts.Settings{Hosts: all, Key: s.Key, Image: testdocker.Image}
+		},
+		Prepare: func(docker.Prepare) docker.Prepare {
+			return docker.Prepare{Agents: []recipe.Package{}, Offline: "the bench has no network"}
+		}})
+	if err != nil {
+		return place{}, err
+	}
+	r.close(ex)
+	return place{ex: ex, root: r.worktree(true), remote: true, bare: engine{d.Host}}, nil
 }
 
 // service is what a place's sandboxes are made of, as its own API has it.

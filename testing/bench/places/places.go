@@ -62,7 +62,7 @@ func Run(cfg Config) error {
 	for _, p := range []struct {
 		name string
 		open func(*rig) (place, error)
-	}{{"local", local}, {"bubblewrap", boxed}, {"docker", container}, {"e2b", e2bPlace}, {"kubernetes", pods}, {"boxlite", boxliteBoxes}, {"vercel", vercelBoxes}, {"cloudflare", cloudflareBoxes}} {
+	}{{"local", local}, {"bubblewrap", boxed}, {"docker", container}, {"dockerhosts", dockerHost}, {"e2b", e2bPlace}, {"kubernetes", pods}, {"boxlite", boxliteBoxes}, {"vercel", vercelBoxes}, {"cloudflare", cloudflareBoxes}} {
 		if cfg.Only != "" && cfg.Only != p.name {
 			continue
 		}
