@@ -250,6 +250,9 @@ func (s *Service) entryOf(workspaceID string, place *executors.Place, start bool
 		if err != nil {
 			s.drop(workspaceID, e)
 		}
+		if err == nil {
+			b.gone = e.gone
+		}
 		e.b, e.err = b, err
 		close(e.ready)
 		if err == nil {
@@ -317,6 +320,7 @@ type browser struct {
 	process     string // id
 	conn        *cdp.Conn
 	over        chan struct{} // closed when conn has ended, and ended says why
+	gone        chan struct{} // that of its entry
 
 	screen *screen
 

@@ -605,7 +605,7 @@ func (s *Service) waitTool(ctx context.Context, c tools.Caller, a struct {
 }
 
 func (s *Service) closeTool(ctx context.Context, c tools.Caller, a onTab) (tools.Result, error) {
-	closed := "tab"
+	closed, gone := "tab", (chan struct{})(nil)
 	_, _, err := s.use(ctx, c, a.Tab, false, func(ctx context.Context, b *browser, t *tab) error {
 		b.mu.Lock()
 		last := len(b.tabs) == 1
@@ -613,10 +613,17 @@ func (s *Service) closeTool(ctx context.Context, c tools.Caller, a onTab) (tools
 		if a.Tab != 0 && !last {
 			return b.call(ctx, "", "Target.closeTarget", map[string]any{"targetId": t.target}, nil)
 		}
-		closed = "browser"
+		closed, gone = "browser", b.gone
 		b.close(closedWords)
 		return nil
 	})
+	if err == nil && gone != nil { // the next call finds no browser, rather than the one that ends
+		select {
+		case <-gone:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
 	if err != nil && a.Tab == 0 && slices.Contains([]string{"browser_not_running", "browser_ended"}, fault.CodeOf(err)) {
 		closed, err = "nothing", nil
 	}
