@@ -26,29 +26,39 @@ func usesTools(t *testing.T, h *testkit.Instance, place, agent string) {
 	t.Helper()
 	shell := bash
 	if agent == "codex" {
-		shell = func(command string) map[string]any { return tool("exec_command", map[string]any{"cmd": command}) }
+		shell = func(command string) map[string]any {
+			return tool("exec_command", map[string]any{"cmd": command, "yield_time_ms": 30_000})
+		}
+	}
+	mcp := func(name string, input map[string]any) map[string]any {
+		step := tool("mcp__parawork__"+name, input)
+		step["repeat"], step["delay_ms"] = []string{"No such tool available"}, 200 // its client connects while it works
+		return step
 	}
 	project := h.Sample()
 	h.API("PATCH", "/projects/"+project, map[string]any{"checks": []any{map[string]any{"name": "Report", "command": "test -f report.md"}}}, nil)
 	w := &work{t: t, h: h, ws: h.WorkspaceIn(place, project, "Tools")}
 	var s testkit.Session
 	h.API("POST", "/workspaces/"+w.ws.ID+"/sessions", map[string]any{"agent": agent, "cols": 120, "rows": 40, "permissions": "all", "prompt": script(t,
-		shell(`parawork task create --title "By command" --json > task.json; echo report > report.md; parawork artifact save report.md; parawork checkpoint create --note "Half way"; `+
-			`parawork verify > verify.txt; parawork subagent spawn --name helper --agent command --task "echo found it" --json > sub.json; parawork subagent wait > wait.txt`),
-		tool("mcp__parawork__task_create", map[string]any{"title": "By MCP", "blocked_by": []string{"PW-T1"}}), // by now its client has connected
+		shell(`parawork task create --title "By command" --json > task.json; echo report > report.md; parawork artifact save report.md`), // an agent ends what takes minutes
+		shell(`parawork checkpoint create --note "Half way"; parawork verify > verify.txt`),
+		shell(`parawork subagent spawn --name helper --agent command --task "echo found it" --json > sub.json; parawork subagent wait > wait.txt`),
+		mcp("task_create", map[string]any{"title": "By MCP", "blocked_by": []string{"PW-T1"}}),
 		shell("parawork task close PW-T1 --reason done > close.txt"),
-		tool("mcp__parawork__remember", map[string]any{"text": "The build needs make."}),
+		mcp("remember", map[string]any{"text": "The build needs make."}),
 		map[string]any{"text": "All done."})}, &s)
 	w.id = s.ID
-	w.waits("it has remembered", func() bool {
-		var calls struct {
-			Items []struct{ Tool, Agent, Outcome string }
-		}
-		h.API("GET", "/sessions/"+s.ID+"/tool-calls", nil, &calls)
-		return slices.ContainsFunc(calls.Items, func(c struct{ Tool, Agent, Outcome string }) bool {
-			return c.Tool == "remember" && c.Agent == agent && c.Outcome == "done"
+	for _, name := range []string{"artifact_save", "verify", "subagent_wait", "task_close", "remember"} { // each may take its time
+		w.waits("it has called "+name, func() bool {
+			var calls struct {
+				Items []struct{ Tool, Agent, Outcome string }
+			}
+			h.API("GET", "/sessions/"+s.ID+"/tool-calls", nil, &calls)
+			return slices.ContainsFunc(calls.Items, func(c struct{ Tool, Agent, Outcome string }) bool {
+				return c.Tool == name && c.Agent == agent && c.Outcome == "done"
+			})
 		})
-	})
+	}
 	var tasks struct {
 		Items []struct {
 			ID, Title, Status string
