@@ -32,6 +32,7 @@ import (
 	"github.com/parawork/parawork/agent/models"
 	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/automations/jobs"
+	"github.com/parawork/parawork/automations/tending"
 	"github.com/parawork/parawork/automations/triggers"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/gateway"
@@ -76,6 +77,7 @@ import (
 	"github.com/parawork/parawork/store/placestore"
 	"github.com/parawork/parawork/store/startstore"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/store/tendingstore"
 	"github.com/parawork/parawork/store/threadstore"
 	"github.com/parawork/parawork/store/toolstore"
 	filesync "github.com/parawork/parawork/sync"
@@ -338,6 +340,8 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg.Automations = triggers.New(triggers.Config{Store: automationstore.New(h.db), Jobs: h.cfg.Jobs, Secrets: h.accounts, Actor: h.accounts.Actor, Events: h.bus})
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.accounts)
+	h.cfg.Tending = tending.New(tending.Config{Store: tendingstore.New(h.db), Forge: h.cfg.Forge, Branch: unpushed{}, Sessions: ss, Prompts: ss.Queue, Workspaces: ws.Records, Actor: h.accounts.Actor,
+		Announce: func(context.Context, tending.Tending, string, string) error { return nil }, Bus: h.bus, Events: h.bus})
 	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})
 	h.cfg.Checks = checks.New(checks.Config{Store: store.NewChecks(h.db), Records: ws.Records, Sandboxes: ws.Ingest, Merges: ws.Merging, Commands: h.cfg.Commands, Accounts: h.accounts, Events: h.bus})
 	h.cfg.Overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(h.db), Workspaces: overlap.NewTrees(ws.Records, ws.Repo, rows), Events: h.bus})

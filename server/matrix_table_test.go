@@ -349,6 +349,9 @@ refreshPullRequest      member    write
 mergePullRequest        member    write
 readyPullRequest        member    write
 closePullRequest        member    write
+getTending              viewer    read
+setTending              member    attach
+endTending              member    write
 readFile                viewer    read
 listTree                viewer    read
 createFolder            member    write

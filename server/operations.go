@@ -37,7 +37,7 @@ func (s *Server) operations() operations {
 		Places: place,
 		Work: work.New(work.Config{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Origin: cfg.Origin, Places: cfg.Places, Choice: cfg.Choice, Meters: cfg.Meters, Ledger: cfg.Ledger,
 			Tokens: cfg.Tokens, Files: cfg.Files, Sandboxes: cfg.Sandboxes, Sessions: cfg.Sessions, Secrets: cfg.Secrets, Runs: cfg.Runs, Starts: cfg.Starts, Tasks: cfg.Tasks, Artifacts: cfg.Artifacts, Report: cfg.Report, Reviews: cfg.Reviews,
-			Forge: cfg.Forge, Disk: cfg.Disk, Images: cfg.Images, Checks: cfg.Checks, Overlap: cfg.Overlap, Network: cfg.Network, Viewed: cfg.Viewed,
+			Forge: cfg.Forge, Tending: cfg.Tending, Disk: cfg.Disk, Images: cfg.Images, Checks: cfg.Checks, Overlap: cfg.Overlap, Network: cfg.Network, Viewed: cfg.Viewed,
 			Graces: cfg.Graces, Now: cfg.Now, GraceViews: costs.WorkGraces, MachineViews: place.Machines, PlaceViews: place.Standings, NetworkViews: place.Network,
 			Admission: s.Admission}, shared),
 		People: people.New(people.Config{Directory: cfg.Directory, SignIn: cfg.SignIn, AgentAccounts: cfg.AgentAccounts, Avatars: cfg.Avatars, SSO: cfg.SSO, Workspaces: cfg.Workspaces, Quota: cfg.Quota, Sessions: cfg.Sessions,

@@ -480,6 +480,9 @@ var policy = map[string]rule{
 	"mergePullRequest":   of(accounts.MergeWorkspace, byWorkspace).repeatable(),
 	"readyPullRequest":   of(accounts.EditWorkspace, byWorkspace),
 	"closePullRequest":   of(accounts.EditWorkspace, byWorkspace),
+	"getTending":         of(accounts.ViewWorkspace, byWorkspace),
+	"setTending":         of(accounts.TypeTerminal, byWorkspace), // with a merge, the handler asks for MergeWorkspace
+	"endTending":         of(accounts.EditWorkspace, byWorkspace),
 
 	"readFile":   of(accounts.ViewWorkspace, byWorkspace),
 	"listTree":   of(accounts.ViewWorkspace, byWorkspace),

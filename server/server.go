@@ -30,6 +30,7 @@ import (
 	"github.com/parawork/parawork/agent/models"
 	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/automations/jobs"
+	"github.com/parawork/parawork/automations/tending"
 	"github.com/parawork/parawork/automations/triggers"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/gateway"
@@ -163,6 +164,7 @@ type Config struct {
 	Report        *report.Service
 	Reviews       *reviews.Service
 	Forge         *forge.Service
+	Tending       *tending.Service
 	Disk          *disk.Service
 	Images        *images.Service
 	Checks        *checks.Service
@@ -202,7 +204,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.SSO == nil || c.Directory == nil || c.SignIn == nil || c.AgentAccounts == nil || c.Avatars == nil || c.Workspaces == nil || c.Moves == nil || c.Origin == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Starts == nil || c.Forge == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
+	if c.SSO == nil || c.Directory == nil || c.SignIn == nil || c.AgentAccounts == nil || c.Avatars == nil || c.Workspaces == nil || c.Moves == nil || c.Origin == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Starts == nil || c.Forge == nil || c.Tending == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
 		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Watch == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every service is required")
 	}

@@ -284,7 +284,7 @@ func (s *Service) tell(ctx context.Context, t Tending) error {
 	if err != nil || t.State != NeedsYou && t.Code != Closed {
 		return err
 	}
-	if err := s.cfg.Announce(ctx, t, fmt.Sprintf("tending-%s-%d-%s", t.WorkspaceID, t.Since, t.Code), "The pull request needs you: "+t.Because); err != nil {
+	if err := s.cfg.Announce(ctx, t, fmt.Sprintf("tending-%s-%d-%s", t.WorkspaceID, t.Since, t.Code), t.Because); err != nil {
 		return fmt.Errorf("announcing that a pull request needs a person: %w", err)
 	}
 	return nil
@@ -306,8 +306,12 @@ func (s *Service) actorOf(ctx context.Context, t Tending, w workspaces.Workspace
 		return actor, err
 	}
 	o := accounts.Object{TeamID: w.TeamID, OwnerID: w.CreatedBy, Private: w.Private}
-	if err := errors.Join(accounts.Can(actor, accounts.TypeTerminal, o), accounts.Can(actor, accounts.EditWorkspace, o)); err != nil {
-		return actor, fault.New(fault.Forbidden, NotAllowed, "Who switched it on may no longer have agents work in the workspace. Somebody who may can continue it.")
+	err = errors.Join(accounts.Can(actor, accounts.TypeTerminal, o), accounts.Can(actor, accounts.EditWorkspace, o))
+	if t.Merge != "" {
+		err = errors.Join(err, accounts.Can(actor, accounts.MergeWorkspace, o))
+	}
+	if err != nil {
+		return actor, fault.New(fault.Forbidden, NotAllowed, "Who switched it on may no longer do all of this in the workspace. Somebody who may can continue it.")
 	}
 	return actor, nil
 }

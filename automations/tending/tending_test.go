@@ -45,7 +45,7 @@ type world struct {
 	merged        bool
 	prompts       map[string]prompt.Prompt
 	answer        string
-	stubborn      bool // the agent commits and mends nothing
+	stubborn      bool // the agent commits and fixes nothing
 	pushes, joins int
 	told          []string
 

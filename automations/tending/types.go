@@ -1,6 +1,6 @@
 // Package tending brings pull requests to their merge: it follows a pull request's checks and reviews, gives what failed and what reviewers
 // with write access asked for to the workspace's agent, one prompt a round, pushes what the agent did, answers the reviewers, brings a base
-// that moved in, and merges by the Git host's rules if it was told to. It stops, and says why, at a limit of rounds or money and wherever a
+// that moved in, and merges by the Git host's rules if somebody wants that. It stops, and says why, at a limit of rounds or money and wherever a
 // person has to decide.
 //
 // What is done next follows from facts alone (decide.go), so that what Parawork itself pushed or said starts nothing. Each step of a round is

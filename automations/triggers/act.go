@@ -45,6 +45,9 @@ func (s *Service) Report(ctx context.Context, automationID string, h http.Header
 	if err != nil {
 		return Run{}, false, err
 	}
+	if a.Trigger.Kind == GitHost && a.Work.ProjectID != "" && s.cfg.Happened != nil {
+		s.cfg.Happened(tenant.In(ctx, a.TeamID), a.Work.ProjectID)
+	}
 	event := cmp.Or(h.Get("X-GitHub-Delivery"), h.Get("X-Gitea-Delivery"), h.Get("X-Forgejo-Delivery"), h.Get("X-Gitlab-Event-UUID"), h.Get("Idempotency-Key"))
 	if event == "" || len(event) > 200 {
 		sum := sha256.Sum256(body)

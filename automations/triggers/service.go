@@ -31,6 +31,8 @@ type Config struct {
 	// Actor returns a user with their memberships.
 	Actor  func(ctx context.Context, userID string) (accounts.Actor, error)
 	Events events.Publisher
+	// Happened is called when a git host has reported something about a project, whatever automations do about it. Nil: nobody wants to know.
+	Happened func(ctx context.Context, projectID string)
 	// PublicURL is the address of the server; "" = unknown.
 	PublicURL string
 	Now       func() time.Time // nil = time.Now

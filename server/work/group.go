@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/accounts/secrets"
+	"github.com/parawork/parawork/automations/tending"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors/choice"
@@ -59,6 +60,7 @@ type Config struct {
 	Report       *report.Service
 	Reviews      *reviews.Service
 	Forge        *forge.Service
+	Tending      *tending.Service
 	Disk         *disk.Service
 	Images       *images.Service
 	Checks       *checks.Service

@@ -4,23 +4,29 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/automations/jobs"
+	"github.com/parawork/parawork/automations/tending"
 	"github.com/parawork/parawork/automations/triggers"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/store/automationstore"
 	"github.com/parawork/parawork/store/jobstore"
+	"github.com/parawork/parawork/store/tendingstore"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
+	commits "github.com/parawork/parawork/workspaces/stage"
 )
 
 // automations do work that no person waits at.
 type automations struct {
 	jobs     *jobs.Service
 	triggers *triggers.Service
+	tending  *tending.Service
 }
 
 func newAutomations(a *App) *automations {
@@ -28,8 +34,65 @@ func newAutomations(a *App) *automations {
 		Places: jobPlaces{a.choice, a.places}, Artifacts: a.artifacts, Hooks: a.notify, Actor: a.directory.Actor, Admit: a.admits,
 		Asks:  func(agent string) bool { return a.agents.CheckPermissions(agent, agents.AllPermissions) == nil },
 		Spent: spent{a.tokens}.of, Secrets: a.secrets, PublicURL: a.cfg.Server.PublicURL, Bus: a.bus, Events: a.events, Log: a.logOf("jobs")})
+	tended := tending.New(tending.Config{Store: tendingstore.New(a.db), Forge: a.forge, Branch: branches{pusher{a.origin}, a.workspaces}, Sessions: a.sessions, Prompts: a.sessions.Queue, Workspaces: a.workspaces.Records,
+		Actor: a.directory.Actor, Admit: a.admits, Announce: needs{a.directory, a.workspaces, a.notify}.tell, Spent: spent{a.tokens}.of, Secrets: a.secrets, Bus: a.bus, Events: a.events, Log: a.logOf("tending")})
 	return &automations{work, triggers.New(triggers.Config{Store: automationstore.New(a.db), Jobs: work, Secrets: a.vault, Actor: a.directory.Actor, Events: a.events, PublicURL: a.cfg.Server.PublicURL,
-		Log: a.logOf("automations")})}
+		Happened: tended.Happened, Log: a.logOf("automations")}), tended}
+}
+
+// branches are the branches of workspaces whose pull requests are tended.
+type branches struct {
+	pusher
+	w *assembly.Workspaces
+}
+
+func (b branches) Push(ctx context.Context, actor accounts.Actor, workspaceID string) (string, error) {
+	p, err := b.push(ctx, actor, workspaceID)
+	return p.Commit, err
+}
+
+func (b branches) Commit(ctx context.Context, actor accounts.Actor, workspaceID string, r commits.CommitRequest) (workspaces.Commit, error) {
+	return b.w.Stage.Commit(ctx, actor, workspaceID, r)
+}
+
+func (b branches) Update(ctx context.Context, actor accounts.Actor, workspaceID string, r workspaces.UpdateRequest) (workspaces.UpdateResult, error) {
+	return b.w.Merging.Update(ctx, actor, workspaceID, r)
+}
+
+func (b branches) BeginResolve(ctx context.Context, actor accounts.Actor, workspaceID, strategy string) (workspaces.Resolve, error) {
+	return b.w.Conflicts.BeginResolve(ctx, actor, workspaceID, strategy)
+}
+
+func (b branches) FinishResolve(ctx context.Context, actor accounts.Actor, workspaceID string) (string, []string, error) {
+	return b.w.Conflicts.FinishResolve(ctx, actor, workspaceID)
+}
+
+// needs tells people that a pull request needs them: who switched it on, and who made the workspace.
+type needs struct {
+	directory *directory.Service
+	w         *assembly.Workspaces
+	notify    *notify.Service
+}
+
+func (n needs) tell(ctx context.Context, t tending.Tending, id, words string) error {
+	w, err := n.w.Records.Workspace(ctx, t.WorkspaceID)
+	if err != nil {
+		return err
+	}
+	team, err := n.directory.TeamByID(ctx, t.TeamID)
+	if err != nil {
+		return err
+	}
+	p, err := n.w.Records.Project(ctx, w.ProjectID)
+	if err != nil {
+		return err
+	}
+	people := []string{w.CreatedBy}
+	if t.CreatedBy != w.CreatedBy && !w.Private {
+		people = append(people, t.CreatedBy)
+	}
+	return n.notify.Announce(ctx, notify.Item{ID: id, Kind: notify.Stuck, TeamID: team.ID, TeamSlug: team.Slug, TeamName: team.Name, WorkspaceID: w.ID, WorkspaceKey: w.Key(), WorkspaceName: w.Name,
+		ProjectName: p.Name, AgentName: "The pull request", Reason: words, Since: t.Since}, people)
 }
 
 // jobWorkspaces makes the workspaces of jobs in projects.

@@ -19,6 +19,7 @@ func (a *App) components() []component {
 		{"suspension", a.suspension.Run},       // ends sessions and sandboxes
 		{"enforce", a.enforcer.Run},            // suspends and wakes sandboxes
 		{"automations", a.triggers.Run},        // asks for jobs
+		{"tending", a.tending.Run},             // prompts agents, pushes
 		{"jobs", a.jobs.Run},                   // asks for sandboxes, workspaces and sessions
 		{"sandboxes", a.toolbox.sandboxes.Run}, // deletes workspaces
 		{"agent", a.toolbox.agent.Run},         // calls tools, asks in sessions

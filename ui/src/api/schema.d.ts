@@ -7648,6 +7648,33 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/pull-request/tending": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get what Parawork does to bring the pull request to its merge, and its rounds
+         * @description 404 `tending_off` if nobody switched it on.
+         */
+        get: operations["getTending"];
+        /**
+         * Have the pull request tended until it is merged, in your name, or continue it
+         * @description Failed checks and comments of reviewers with write access are given to the workspace's agent, what it commits is pushed, and the comments are answered. Rounds and money count anew. With `merge` you must be allowed to merge.
+         */
+        put: operations["setTending"];
+        post?: never;
+        /** Stop tending the pull request; what an agent does now goes on */
+        delete: operations["endTending"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/push": {
         parameters: {
             query?: never;
@@ -14967,6 +14994,98 @@ export interface components {
             email?: string;
             id: string;
             name: string;
+        };
+        Tending: {
+            agent: string;
+            /** @description Likewise, as text */
+            because: string;
+            /** @description What it waits for or needs: a stable code */
+            code: string;
+            /** Format: int64 */
+            created_at: number;
+            created_by: string;
+            created_by_name: string;
+            /** @description The newest first */
+            history: components["schemas"]["TendingRound"][];
+            /** Format: int64 */
+            max_nano: number;
+            max_rounds: number;
+            /** @enum {string} */
+            merge: "" | "merge" | "squash" | "rebase";
+            /**
+             * Format: int64
+             * @description When it is looked at again at the latest
+             */
+            next_at: number | null;
+            /** @description Unresolved comments of people without write access. They are never given to an agent */
+            others: components["schemas"]["TendingComment"][];
+            /** @description Since it was switched on */
+            rounds: number;
+            /** Format: int64 */
+            since: number;
+            /** Format: int64 */
+            spent_nano: number;
+            /** @enum {string} */
+            state: "watching" | "working" | "needs_you" | "ended";
+        };
+        TendingCheck: {
+            name: string;
+            url: string;
+        };
+        TendingComment: {
+            /** @description What Parawork replied */
+            answer: string;
+            author: string;
+            /** @description The agent says that it did what was asked */
+            done: boolean;
+            line: number;
+            path: string;
+            /** @description Untrusted */
+            text: string;
+            url: string;
+        };
+        TendingRequest: {
+            /** @description What is started where the workspace has no session of an agent */
+            agent?: string;
+            /**
+             * Format: int64
+             * @description Of models, in nano-USD; 0 = no limit
+             */
+            max_nano?: number;
+            /**
+             * @description Prompts to the agent
+             * @default 5
+             */
+            max_rounds: number;
+            /**
+             * @description How it is merged once the rules of the forge and of the project allow; empty = people merge it
+             * @enum {string}
+             */
+            merge?: "" | "merge" | "squash" | "rebase";
+        };
+        TendingRound: {
+            /** @description What the agent said when it was done */
+            answer: string;
+            checks: components["schemas"]["TendingCheck"][];
+            /** @description Why it came to nothing */
+            code: string;
+            comments: components["schemas"]["TendingComment"][];
+            /** @description The branch conflicted with its base */
+            conflict: boolean;
+            /** Format: int64 */
+            cost_nano: number;
+            /** Format: int64 */
+            ended_at: number | null;
+            error: string;
+            id: string;
+            number: number;
+            /** @description The commit that was pushed; empty = nothing was */
+            pushed: string;
+            session_id: string;
+            /** Format: int64 */
+            started_at: number;
+            /** @enum {string} */
+            step: "asking" | "working" | "pushing" | "answering" | "over" | "dropped";
         };
         /**
          * @description The colours that new sessions of yours tell the programs that ask for them, until a terminal shows them
@@ -28200,6 +28319,77 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["PullRequest"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getTending: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What is done and was done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tending"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setTending: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TendingRequest"];
+            };
+        };
+        responses: {
+            /** @description It is on */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tending"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    endTending: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is off */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };
