@@ -65,6 +65,21 @@ func (s *sandbox) callsNow() *calls {
 	return s.callsLocked()
 }
 
+// awaited returns where the guest calls; errNoCall = it is reached by exec.
+func (s *sandbox) awaited() (*calls, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch k := s.callsLocked(); {
+	case k != nil:
+		return k, nil
+	case s.over != nil:
+		return nil, s.over
+	case s.rec.Paused: // its pod may still end: nothing is started in it
+		return nil, errAsleep
+	}
+	return nil, errNoCall
+}
+
 // expect has calls come from one pod and from none before it; "" = from none.
 func (s *sandbox) expect(uid string) error {
 	s.mu.Lock()
@@ -126,9 +141,9 @@ var errNoCall = errors.New("the guest has not called")
 
 // take takes a connection that the guest has opened, sealed. When none is there in time the error is errNoCall, and it is found out why.
 func (s *sandbox) take(ctx context.Context, c *cluster, of func(*calls) *reversedial.Acceptor) (net.Conn, error) {
-	k := s.callsNow()
-	if k == nil {
-		return nil, errNoCall
+	k, err := s.awaited()
+	if err != nil {
+		return nil, err
 	}
 	within := s.e.cfg.CallIn
 	c.mu.Lock()
