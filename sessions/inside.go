@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 
@@ -119,10 +118,7 @@ func lookedFor(reason string) string {
 // Leaving reads what the agents of a sandbox have not reported yet, before the sandbox is ended deliberately: their home is lost
 // with it.
 func (s *Service) Leaving(ctx context.Context, p *executors.Place) {
-	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.lives))
-	s.mu.Unlock()
-	for _, l := range all {
+	for _, l := range s.all() {
 		l.mu.Lock()
 		mine := l.row.SandboxID == p.SandboxID && l.inside != nil
 		l.mu.Unlock()

@@ -139,15 +139,10 @@ func (s *Service) graceOf(workspaceID string) (Grace, bool) {
 
 // Turned notifies the viewers of a workspace's terminals that its grace began, changed or is over.
 func (s *Service) Turned(workspaceID string) {
-	s.mu.Lock()
-	var all []*live
-	for _, l := range s.lives {
-		if l.workspaceID == workspaceID {
-			all = append(all, l)
+	for _, l := range s.all() {
+		if l.workspaceID != workspaceID {
+			continue
 		}
-	}
-	s.mu.Unlock()
-	for _, l := range all {
 		l.turned()
 	}
 }

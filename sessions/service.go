@@ -313,11 +313,8 @@ func (s *Service) Run(ctx context.Context) error {
 	s.end(ErrRestarting)
 	s.mu.Lock()
 	s.closed = true
-	lives := make([]*live, 0, len(s.lives))
-	for _, l := range s.lives {
-		lives = append(lives, l)
-	}
 	s.mu.Unlock()
+	lives := s.all()
 	s.tasks.Close()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
 	defer cancel()

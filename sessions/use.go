@@ -10,20 +10,19 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
+// all are the sessions in memory.
+func (s *Service) all() []*live {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.lives))
+}
+
 // Use reports the activity in a workspace's sessions.
 func (s *Service) Use(workspaceID string) executors.Use {
-	s.mu.Lock()
-	var here []*live
-	for _, l := range s.lives {
-		if l.workspaceID == workspaceID {
-			here = append(here, l)
-		}
-	}
-	s.mu.Unlock()
 	var u executors.Use
-	for _, l := range here {
+	for _, l := range s.all() {
 		l.mu.Lock()
-		if !l.row.State.Ended() {
+		if l.workspaceID == workspaceID && !l.row.State.Ended() {
 			u.Sessions++
 			u.Working = u.Working || l.row.State == state.Working || l.row.State == state.Starting
 			for v := range l.seats.viewers {
@@ -45,13 +44,7 @@ func (s *Service) Use(workspaceID string) executors.Use {
 // FilesChanged records in the journals of a workspace's running sessions that files have just changed: paths, and how many more.
 // It never blocks.
 func (s *Service) FilesChanged(workspaceID string, paths []string, more int) {
-	s.mu.Lock()
-	var lives []*live
-	for _, l := range s.lives {
-		lives = append(lives, l)
-	}
-	s.mu.Unlock()
-	for _, l := range lives {
+	for _, l := range s.all() {
 		l.mu.Lock()
 		here := l.row.WorkspaceID == workspaceID && !l.row.State.Ended()
 		l.mu.Unlock()
@@ -63,10 +56,7 @@ func (s *Service) FilesChanged(workspaceID string, paths []string, more int) {
 
 // Working reports whether an agent is working in a workspace now.
 func (s *Service) Working(_ context.Context, workspaceID string) (bool, error) {
-	s.mu.Lock()
-	lives := slices.Collect(maps.Values(s.lives))
-	s.mu.Unlock()
-	for _, l := range lives {
+	for _, l := range s.all() {
 		l.mu.Lock()
 		works := l.row.WorkspaceID == workspaceID && l.row.State == state.Working && l.explicit
 		l.mu.Unlock()

@@ -282,7 +282,6 @@ func (v *Viewer) pause(n int64) time.Duration {
 	since := time.Since(v.flowAt)
 	if since >= frameWait {
 		v.flow, v.flowAt = 0, time.Now()
-		return 0
 	}
 	if n >= goodFrame || v.flow < flowAbove {
 		return 0

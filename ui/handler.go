@@ -129,7 +129,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// neverPages reports whether an asset is a script, a style or a font, which no browser opens as a page: what only pages heed would be a third
+// neverPages reports whether an asset is a script, a style or a font, which no browser opens as a page: what only pages read would be a third
 // of what a small one sends. A worker is held by the policy of its own file.
 func neverPages(name string) bool {
 	switch path.Ext(name) {
