@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 
@@ -53,6 +54,18 @@ func TestASVS_8_2_2_RunsInPrivateWorkspacesAreTheirOwners(t *testing.T) {
 		}
 		if r := ask(who, "GET", "/runs/"+both.ID, ""); r.StatusCode != 200 {
 			t.Errorf("%s reads what others take part in: %d %s", who, r.StatusCode, r.body)
+		}
+	}
+	// A comparison with another workspace, or a state of it, is for who may see both.
+	for _, rev := range []string{private, p.ids["snapshot"], p.ids["snapshot"] + "^"} {
+		for who, may := range map[string]bool{"owner": true, "member": false} {
+			r := ask(who, "GET", "/workspaces/"+open.ID+"/compare?from="+url.QueryEscape(rev), "")
+			if (r.code() == "revision_not_found") == may {
+				t.Errorf("%s compares with %s: %d %s", who, rev, r.StatusCode, r.body)
+			}
+			if r := ask(who, "GET", "/workspaces/"+open.ID+"/compare/file?path=a&rev="+url.QueryEscape(rev), ""); (r.code() == "revision_not_found") == may {
+				t.Errorf("%s reads a file of %s: %d %s", who, rev, r.StatusCode, r.body)
+			}
 		}
 	}
 	keep := func(r runs.Run, i int) string { return `{"attempt_id":"` + r.Attempts[i].ID + `"}` }

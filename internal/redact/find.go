@@ -1,11 +1,13 @@
 package redact
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // MinFound is the length in bytes below which a Finder does not look for a value: files contain many short words by chance, and a match is
@@ -42,6 +44,14 @@ func NewFinder(values ...string) *Finder {
 	}
 	f.match = newMatcher(patterns)
 	return f
+}
+
+// With returns a Finder of the values of both.
+func (f *Finder) With(other *Finder) *Finder {
+	if f == nil || other == nil {
+		return cmp.Or(f, other)
+	}
+	return NewFinder(slices.Concat(f.values, other.values)...)
 }
 
 // Mark distinguishes one Finder's values from another's.

@@ -35,18 +35,57 @@ func revisionOf(t git.Tree) api.Revision {
 
 // sides finds the two states a comparison is between.
 func (h Comparisons) sides(ctx context.Context, from, to *string) (a, b git.Tree, err error) {
-	c := rest.CallOf(ctx)
 	name := func(p *string, otherwise string) string {
 		if p == nil || *p == "" {
 			return otherwise
 		}
 		return *p
 	}
-	if a, err = h.cfg.Workspaces.Snapshots.Resolve(ctx, c.Workspace, name(from, snapshot.RevBase), c.Actor.User.ID); err != nil {
+	if a, err = h.side(ctx, name(from, snapshot.RevBase)); err != nil {
 		return a, b, err
 	}
-	b, err = h.cfg.Workspaces.Snapshots.Resolve(ctx, c.Workspace, name(to, snapshot.RevNow), c.Actor.User.ID)
+	b, err = h.side(ctx, name(to, snapshot.RevNow))
 	return a, b, err
+}
+
+// side finds one state of a comparison. The id of another workspace of the project, or of a snapshot of it, is one too, where the caller may
+// see that workspace.
+func (h Comparisons) side(ctx context.Context, rev string) (git.Tree, error) {
+	c := rest.CallOf(ctx)
+	w, id, now := c.Workspace, strings.TrimSuffix(rev, "^"), rev
+	switch {
+	case strings.HasPrefix(id, "ws_") && rest.PlainID(rev):
+		now = snapshot.RevNow
+	case strings.HasPrefix(id, "snp_") && rest.PlainID(id):
+		s, err := h.cfg.Workspaces.Snapshots.SnapshotByID(ctx, id)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return git.Tree{}, err
+		}
+		id = cmp.Or(s.WorkspaceID, w.ID)
+	default:
+		id = w.ID
+	}
+	if id != w.ID {
+		other, err := h.cfg.Workspaces.Records.Workspace(ctx, id)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return git.Tree{}, err
+		}
+		sees := err == nil && other.ProjectID == w.ProjectID
+		if sees {
+			if sees, err = h.Sees(ctx, c, other); err != nil {
+				return git.Tree{}, err
+			}
+		}
+		if !sees {
+			return git.Tree{}, fault.New(fault.NotFound, "revision_not_found", "%.80q is unknown: the project has no such workspace or snapshot, or you may not see it.", rev)
+		}
+		w = other
+	}
+	t, err := h.cfg.Workspaces.Snapshots.Resolve(ctx, w, now, c.Actor.User.ID)
+	if t.Rev = rev; w.ID != c.Workspace.ID {
+		t.Label = w.Key() + " (" + t.Label + ")"
+	}
+	return t, err
 }
 
 func (h Comparisons) CompareWorkspace(ctx context.Context, req api.CompareWorkspaceRequestObject) (api.CompareWorkspaceResponseObject, error) {
@@ -65,7 +104,7 @@ func (h Comparisons) CompareWorkspace(ctx context.Context, req api.CompareWorksp
 			return nil, err
 		}
 	}
-	secrets, err := h.cfg.Workspaces.SecretFiles.SecretFiles(ctx, req.Id)
+	secrets, err := h.cfg.Workspaces.SecretFiles.Together(ctx, req.Id, from.Owner, to.Owner)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +120,7 @@ func (h Comparisons) CompareWorkspace(ctx context.Context, req api.CompareWorksp
 			return api.ComparedFile{Path: path, OldPath: rest.Text(guest.EncodePath(f.OldPath)), Status: api.ComparedFileStatus(f.Status), Mode: f.Mode, OldMode: f.OldMode,
 				Mark: f.Mark(), Additions: f.Additions, Deletions: f.Deletions, Size: f.Size, Binary: f.Binary, Folded: folded(f), Viewed: viewed[path] == f.Mark()}
 		})}
-	if to.SnapshotID != "" && to.Rev != snapshot.RevNow {
+	if to.SnapshotID != "" && to.Rev != snapshot.RevNow && to.Owner == req.Id {
 		if out.Newer, err = h.newer(ctx, req.Id, to); err != nil {
 			return nil, err
 		}
@@ -121,7 +160,7 @@ func (h Comparisons) ComparePatch(ctx context.Context, req api.ComparePatchReque
 	}
 	space := rest.Val(q.IgnoreSpace)
 	paths := rest.List(rest.Val(q.Path), guest.DecodePath)
-	secrets, err := h.cfg.Workspaces.SecretFiles.SecretFiles(ctx, req.Id)
+	secrets, err := h.cfg.Workspaces.SecretFiles.Together(ctx, req.Id, from.Owner, to.Owner)
 	if err != nil {
 		return nil, err
 	}
@@ -205,13 +244,12 @@ func readPatch(r io.Reader, most int) (body []byte, left int, err error) {
 }
 
 func (h Comparisons) CompareFile(ctx context.Context, req api.CompareFileRequestObject) (api.CompareFileResponseObject, error) {
-	c := rest.CallOf(ctx)
-	t, err := h.cfg.Workspaces.Snapshots.Resolve(ctx, c.Workspace, req.Params.Rev, c.Actor.User.ID)
+	t, err := h.side(ctx, req.Params.Rev)
 	if err != nil {
 		return nil, err
 	}
 	path := guest.DecodePath(req.Params.Path)
-	secrets, err := h.cfg.Workspaces.SecretFiles.SecretFiles(ctx, req.Id)
+	secrets, err := h.cfg.Workspaces.SecretFiles.Together(ctx, req.Id, t.Owner)
 	if err != nil {
 		return nil, err
 	}

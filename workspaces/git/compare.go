@@ -284,6 +284,7 @@ type Tree struct {
 	Commit     string
 	Tree       string
 	SnapshotID string // "" = a commit of the branch's history
+	Owner      string // the workspace whose snapshot it is, "" = none's
 	At         int64  // ms UTC
 	Label      string // for people
 }

@@ -36,6 +36,47 @@ func (s *Service) SecretFiles(ctx context.Context, workspaceID string) (workspac
 	return f, nil
 }
 
+// Together returns the secrets of several workspaces, for what shows files of all of them; "" and repeated ids are left out. Its Masker is
+// that of the first.
+func (s *Service) Together(ctx context.Context, workspaceIDs ...string) (workspaces.SecretFiles, error) {
+	var all workspaces.SecretFiles
+	for i, id := range workspaceIDs {
+		if id == "" || slices.Contains(workspaceIDs[:i], id) {
+			continue
+		}
+		f, err := s.SecretFiles(ctx, id)
+		if err != nil {
+			return workspaces.SecretFiles{}, err
+		}
+		if i == 0 {
+			all = f
+			continue
+		}
+		all.Paths, all.Blobs, all.Sums = joined(all.Paths, f.Paths), joined(all.Blobs, f.Blobs), joined(all.Sums, f.Sums)
+		if f.Values == nil {
+			continue
+		}
+		first, then := all.Hides, f.Hides
+		if all.Values == nil {
+			first = func(string) bool { return false }
+		}
+		all.Values = all.Values.With(f.Values)
+		if first != nil && then != nil {
+			all.Hides = func(value string) bool { return first(value) || then(value) }
+		} else {
+			all.Hides = nil
+		}
+	}
+	return all, nil
+}
+
+func joined(a, b map[string]bool) map[string]bool {
+	out := make(map[string]bool, len(a)+len(b))
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
 // Some reports whether there are any files.
 func Some(f workspaces.SecretFiles) bool { return len(f.Paths)+len(f.Blobs) > 0 }
 

@@ -33,7 +33,7 @@ func (s *Service) Patch(ctx context.Context, workspaceID string, from, to git.Tr
 		return nil, fault.New(fault.Invalid, "invalid_revision", "Both sides of a comparison must be known.")
 	}
 	o := git.CompareOptions{IgnoreSpace: ignoreSpace, Renames: true}
-	secrets, err := s.secretFiles.SecretFiles(ctx, workspaceID)
+	secrets, err := s.secretFiles.Together(ctx, workspaceID, from.Owner, to.Owner)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (s *Service) FileAt(ctx context.Context, workspaceID string, t git.Tree, pa
 	if path == "" || strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") || strings.ContainsRune(path, 0) {
 		return nil, 0, missing
 	}
-	secrets, err := s.secretFiles.SecretFiles(ctx, workspaceID)
+	secrets, err := s.secretFiles.Together(ctx, workspaceID, t.Owner)
 	if err != nil {
 		return nil, 0, err
 	}

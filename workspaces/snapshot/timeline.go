@@ -127,7 +127,7 @@ func (s *Service) Resolve(ctx context.Context, w workspaces.Workspace, rev, user
 
 // AsTree is the snapshot as one side of a comparison.
 func (sn Snap) AsTree(rev, label string) git.Tree {
-	return git.Tree{Rev: rev, Commit: sn.Commit, Tree: sn.Tree, SnapshotID: sn.ID, At: sn.At, Label: label}
+	return git.Tree{Rev: rev, Commit: sn.Commit, Tree: sn.Tree, SnapshotID: sn.ID, Owner: sn.WorkspaceID, At: sn.At, Label: label}
 }
 
 // FillTree reads a commit's tree and time.

@@ -49,6 +49,15 @@ describe("runs", { skip: !haveChromium && "Chromium is not installed" }, () => {
     await shot(page, "run-compare");
     assert.deepEqual(await axe(page), []);
 
+    // Two of them are compared with each other, in the page of the second.
+    const pair = page.getByRole("region", { name: "Compare two attempts" });
+    await pair.getByLabel("To").selectOption({ index: 2 });
+    await pair.getByRole("link", { name: "Show the differences" }).click();
+    await page.waitForURL(/from=ws_/);
+    for (const path of ["made-here", "told"]) await page.getByRole("button", { name: `Collapse ${path}` }).or(page.getByRole("button", { name: `Expand ${path}` })).first().waitFor();
+    assert.deepEqual(page.problems, []);
+    await page.goBack();
+
     const id = page.url().split("/").at(-1);
     const run = await instance.api("GET", `/runs/${id}`);
     assert.deepEqual(run.attempts.map((a) => a.state), ["started", "started", "started"]);

@@ -6399,7 +6399,7 @@ export interface paths {
         };
         /**
          * List the files that differ between two states of a workspace
-         * @description A state is `base` (what the workspace's changes are counted from), `head` (its branch), `now` (its present files), `review` (what your last review saw), `merged` (the commit of its last merge; `merged^` is the base before it), the id of a snapshot, or a full commit id of the workspace's history. A `^` after an id means the state before it. The answer names the snapshot that `now` stood for, so that you can repeat the same comparison.
+         * @description A state is `base` (what the workspace's changes are counted from), `head` (its branch), `now` (its present files), `review` (what your last review saw), `merged` (the commit of its last merge; `merged^` is the base before it), the id of a snapshot, or a full commit id of the workspace's history. A `^` after an id means the state before it. The id of another workspace of the project that you may see stands for its present files, and ids of its snapshots are states, too. The answer names the snapshot that `now` stood for, so that you can repeat the same comparison.
          */
         get: operations["compareWorkspace"];
         put?: never;

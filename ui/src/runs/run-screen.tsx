@@ -2,11 +2,15 @@ import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
+import { useState } from "react";
 import { api, data } from "@/api/client";
 import { changesQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { visible } from "@/format/text";
 import { ago } from "@/format/time";
+import { buttonClass } from "@/kit/button";
+import { cx } from "@/kit/cx";
+import { inputClass } from "@/kit/field";
 import { Page } from "@/kit/page";
 import { Counts, Failure, Skeleton } from "@/kit/states";
 import { confirm } from "@/state/confirm";
@@ -50,6 +54,7 @@ function Compare({ run }: { run: Run }) {
         <p className="mt-1 max-h-60 overflow-y-auto panel p-3 break-words whitespace-pre-wrap">{run.prompt}</p>
       </details>
       <Attempts run={run} now={now} may={team.can("workspace.edit")} />
+      <ComparePair attempts={run.attempts} />
       <DiffStat attempts={run.attempts} />
     </Page>
   );
@@ -128,6 +133,69 @@ function useKeep(run: Run) {
       void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
     },
   });
+}
+
+const PICK = cx(inputClass, "w-auto! max-w-full");
+
+/** Chooses two attempts and leads to what differs between their files. */
+function ComparePair({ attempts }: { attempts: Attempt[] }) {
+  const team = useTeam();
+  const there = attempts.filter((a) => a.made && a.workspace && !a.workspace.deleted_at);
+  const [chosen, setChosen] = useState<{ from?: string; to?: string }>({});
+  const from = there.find((a) => a.id === chosen.from) ?? there[0];
+  const to = there.find((a) => a.id === chosen.to) ?? there.find((a) => a !== from);
+  if (!from?.workspace || !to?.workspace) return null;
+  // The diff is read in the workspace of one of them that is not archived.
+  const open = [to, from].find((a) => a.workspace!.state !== "archived")?.workspace;
+  const one = (label: string, side: "from" | "to", value: Attempt) => (
+    <label className="flex min-w-0 items-center gap-2">
+      {label}
+      <select
+        value={value.id}
+        onChange={(e) => setChosen({ from: from.id, to: to.id, [side]: e.target.value })}
+        className={PICK}
+      >
+        {there.map((a) => (
+          <option key={a.id} value={a.id}>
+            {a.agent_name} {a.workspace!.key}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+  return (
+    <section aria-labelledby="pair" className="mt-6">
+      <h2 id="pair" className="mb-1 text-title font-semibold">
+        <Trans>Compare two attempts</Trans>
+      </h2>
+      <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
+        {one(t`From`, "from", from)}
+        {one(t`To`, "to", to)}
+        {from === to ? (
+          <p className="text-fg3">
+            <Trans>Choose two different attempts.</Trans>
+          </p>
+        ) : !open ? (
+          <p className="text-fg3">
+            <Trans>Both are archived. Restore one of them to compare them.</Trans>
+          </p>
+        ) : (
+          <Link
+            to="/$team/w/$key"
+            params={{ team: team.slug, key: open.key }}
+            search={{
+              tab: "changes",
+              from: open === from.workspace ? "now" : from.workspace.id,
+              to: open === to.workspace ? undefined : to.workspace.id,
+            }}
+            className={buttonClass()}
+          >
+            <Trans>Show the differences</Trans>
+          </Link>
+        )}
+      </div>
+    </section>
+  );
 }
 
 const MAX_FILES = 200;

@@ -90,20 +90,13 @@ export function StatusLine({ session, handle, view, ended, writer, onFind, onOld
       <button
         type="button"
         onClick={() =>
-          copyLink(
-            { tab: "history", session: handle.config.sessionId, at: handle.offset },
-            t`the link to this moment`,
-          )
+          copyLink({ tab: "history", session: handle.config.sessionId, at: handle.offset }, t`the link to this moment`)
         }
         className="ml-auto min-h-6 text-fg3 hover:text-fg pointer-coarse:min-h-11"
       >
         <Trans>Copy link</Trans>
       </button>
-      <button
-        type="button"
-        onClick={onOlder}
-        className="min-h-6 text-fg3 hover:text-fg pointer-coarse:min-h-11"
-      >
+      <button type="button" onClick={onOlder} className="min-h-6 text-fg3 hover:text-fg pointer-coarse:min-h-11">
         <Trans>Older output</Trans>
       </button>
       <span className="hidden items-center gap-3 text-fg3 md:flex pointer-coarse:hidden">
