@@ -208,6 +208,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       return [["project"], keys.workspace(workspace), ...lists];
     case "pull_request":
       return [["workspace", workspace, "pull-request"], keys.activity(workspace), ...lists];
+    case "tending":
+      return [["workspace", workspace, "tending"], keys.activity(workspace)];
     case "reviews":
       return [keys.reviews(workspace), keys.inbox(team), ...lists];
     case "snapshots":

@@ -21,5 +21,6 @@ export const SLOTS: readonly Slot[] = [
   { id: "report", place: "beside", Card: lazy(() => import("./report")) },
   { id: "queue", place: "beside", Card: lazy(() => import("./queue")) },
   { id: "pull-request", place: "beside", Card: lazy(() => import("./pull-request")) },
+  { id: "tending", place: "beside", Card: lazy(() => import("./tending")) },
   { id: "push", place: "after", Card: lazy(() => import("./push")) },
 ];
