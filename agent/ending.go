@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/usagelimit"
 )
 
 // ending is how a turn ends.
@@ -62,6 +63,9 @@ func (r *running) endOf(ctx context.Context, err error) (ending, bool) {
 		return ending{TurnFailed, fmt.Sprintf("The turn took longer than %s. Send a prompt to go on.", r.limits.Time), "turn_time"}, true
 	}
 	if p, ok := errors.AsType[*providers.Error](err); ok {
+		if now := time.UnixMilli(r.svc.now()); p.Kind == providers.ErrRateLimited {
+			r.limit = usagelimit.Of(usagelimit.Rate, now, now.Add(p.RetryAfter))
+		}
 		return ending{TurnFailed, safetext.Cut(safetext.Line(r.mask(p.Error())), 1000), "model_" + string(p.Kind)}, true
 	}
 	code := fault.CodeOf(err)
@@ -105,7 +109,7 @@ func (r *running) finish(ctx context.Context, e ending) error {
 	}
 	h := agents.Hint{Source: agents.FromHook, Mood: agents.Ready}
 	if e.state == TurnFailed {
-		h.Mood, h.Reason = agents.Trouble, e.reason
+		h.Mood, h.Reason, h.Limit = agents.Trouble, e.reason, r.limit
 		items = append(items, failureItem(&turn, now))
 	}
 	r.host.Record(items)

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/question"
+	"github.com/parawork/parawork/sessions/usagelimit"
 	"github.com/parawork/parawork/tools"
 )
 
@@ -31,7 +32,8 @@ type running struct {
 	host   Host  // nil: the session has ended
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	over   chan struct{} // closed when nothing of it runs any more
+	limit  *usagelimit.Limit // of the provider, which ended the turn
+	over   chan struct{}     // closed when nothing of it runs any more
 
 	limits   Limits // of this turn
 	model    Model

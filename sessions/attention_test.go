@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
+	"github.com/parawork/parawork/sessions/usagelimit"
 )
 
 func TestAttention(t *testing.T) {
@@ -23,6 +24,7 @@ func TestAttention(t *testing.T) {
 		"an error":              {Session{State: state.Idle, StateAt: 5, Basis: state.Basis{Failed: true, StuckAt: 3}}, "failed", 5},
 		"nothing moves":         {Session{State: state.Idle, StateAt: 5, Basis: state.Basis{StuckAt: 3}}, "stuck", 3},
 		"a tool does nothing":   {Session{State: state.Working, StateAt: 5, Basis: state.Basis{StuckAt: 3}}, "stuck", 3},
+		"a limit":               {Session{State: state.Idle, StateAt: 5, Basis: state.Basis{Failed: true, Limit: &usagelimit.Limit{At: 4}}}, "limited", 4},
 		"a finished turn":       {Session{State: state.Idle, StateAt: 5, Basis: state.Basis{DoneAt: 4}}, "finished", 4},
 		"the next turn":         {Session{State: state.Working, StateAt: 5, Basis: state.Basis{DoneAt: 4}}, "", 0},
 		"idle":                  {Session{State: state.Idle, StateAt: 5}, "", 0},

@@ -45,8 +45,7 @@ func itemOf(row Session) (it question.InboxItem, ok bool) {
 		why = question.InboxQuestion
 	}
 	return question.InboxItem{ID: question.Episode(row.ID, at), Kind: why, WorkspaceID: row.WorkspaceID, SessionID: row.ID, Agent: row.Agent, AgentName: row.AgentName,
-		StartedBy: row.CreatedBy,
-		Reason:    reason, Since: at}, why != ""
+		StartedBy: row.CreatedBy, Reason: reason, Since: at, Until: row.Basis.LimitEnd()}, why != ""
 }
 
 // itemsOf returns the items of a session that has not ended: its questions, or whatever else it waits for.

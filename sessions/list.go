@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/state"
 )
 
-const (
-	commandAgent = agents.Command
-	setupAgent   = agents.Setup
-)
+const commandAgent, setupAgent = agents.Command, agents.Setup
 
 // hydrate fills in what is not stored.
 func (s *Service) hydrate(row Session) Session {
@@ -62,7 +60,7 @@ func (s *Service) List(ctx context.Context, workspaceID string) ([]Session, erro
 // rank orders states, and urgency reasons to look, by how much they matter in a workspace's summary.
 var (
 	rank    = [...]state.State{state.Waiting, state.Working, state.Starting, state.Idle}
-	urgency = [...]string{"waiting", "failed", "stuck", "finished", ""}
+	urgency = [...]string{"waiting", "failed", "stuck", "limited", "finished", ""}
 )
 
 // group holds the sessions of one workspace that matter for its summary.
@@ -137,7 +135,7 @@ func (s *Service) Summaries(ctx context.Context, teamID string, workspaceIDs ...
 		}
 		if g.ended != nil && !g.resumed() && urgent(*g.ended) < slices.Index(urgency[:], sum.Attention) {
 			sum.Attention, sum.Reason, sum.At = Attention(*g.ended)
-			sum.SessionID, sum.Agent, sum.AgentName = g.ended.ID, g.ended.Agent, g.ended.AgentName
+			sum.SessionID, sum.Agent, sum.AgentName, sum.Until = g.ended.ID, g.ended.Agent, g.ended.AgentName, 0
 		}
 		out[ws] = sum
 	}
@@ -147,7 +145,7 @@ func (s *Service) Summaries(ctx context.Context, teamID string, workspaceIDs ...
 func (sum *Summary) of(row Session) {
 	sum.State, sum.Reason, sum.SessionID, sum.At, sum.Agent, sum.AgentName = row.State, row.StateReason, row.ID, row.StateAt, row.Agent, row.AgentName
 	if why, reason, at := Attention(row); why != "" {
-		sum.Attention, sum.Reason, sum.At = why, reason, at
+		sum.Attention, sum.Reason, sum.At, sum.Until = why, reason, at, row.Basis.LimitEnd()
 	}
 }
 
@@ -156,7 +154,7 @@ func urgent(row Session) int {
 	return slices.Index(urgency[:], why)
 }
 
-// Attention says why a person should look at the session: waiting, failed, stuck or finished, with the reason as text and since
+// Attention says why a person should look at the session: waiting, failed, stuck, limited or finished, with the reason as text and since
 // when (ms UTC); "" when nobody needs to.
 func Attention(row Session) (why, reason string, at int64) {
 	switch {
@@ -170,6 +168,8 @@ func Attention(row Session) (why, reason string, at int64) {
 	case row.State == state.Exited && !wasStopped(row):
 		return "finished", row.StateReason, row.EndedAt
 	case row.State.Ended():
+	case row.Basis.Limit != nil && row.State == state.Idle:
+		return "limited", row.Basis.Limit.Words(), row.Basis.Limit.At
 	case row.Basis.Failed:
 		return "failed", row.StateReason, row.StateAt
 	case row.Basis.StuckAt != 0:
@@ -181,5 +181,5 @@ func Attention(row Session) (why, reason string, at int64) {
 }
 
 func wasStopped(row Session) bool {
-	return row.StateReason == "stopped" || len(row.StateReason) > 8 && row.StateReason[:8] == "stopped "
+	return row.StateReason == "stopped" || strings.HasPrefix(row.StateReason, "stopped ")
 }

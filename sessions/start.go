@@ -31,9 +31,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-const (
-	startTimeout = time.Minute // for the guest, once the sandbox exists
-)
+const startTimeout = time.Minute // for the guest, once the sandbox exists
 
 // Start starts an agent in a workspace. A program that cannot be started yields a session in state failed with the reason, not an
 // error. Errors: not_found, workspace_not_ready, agent_unknown, agent_disabled, agent_not_installed, invalid_* for the request,
@@ -231,23 +229,11 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	failpoint.Reach(failpoint.SessionStored)
 	s.relay.Admit(row.ID, row.TeamID, row.WorkspaceID, row.CreatedBy, row.Agent, row.SandboxID)
 	if err := s.Masks.Place(ctx, to, row.WorkspaceID, g.Files, files); err != nil {
-		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + fault.Words(err, "its sandbox did not answer")})
-		row = l.snapshot()
-		s.release(l)
-		if _, reported := errors.AsType[*fault.Error](err); reported {
-			return s.hydrate(row), nil
-		}
-		return s.hydrate(row), fault.Wrap(err, fault.Unavailable, "session_not_started", "The session could not be started: its sandbox did not answer.")
+		return l.notStarted(ctx, err)
 	}
 	p, err := startProcess(ctx, l, guest.ProcessSpec{ID: row.ID, Argv: plan.Argv, Cwd: dir, Env: env, Tty: true, Size: guest.Size{Cols: row.Cols, Rows: row.Rows}})
 	if err != nil {
-		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + fault.Words(err, "its sandbox did not answer")})
-		row = l.snapshot()
-		s.release(l)
-		if _, reported := errors.AsType[*fault.Error](err); reported {
-			return s.hydrate(row), nil
-		}
-		return s.hydrate(row), fault.Wrap(err, fault.Unavailable, "session_not_started", "The session could not be started: its sandbox did not answer.")
+		return l.notStarted(ctx, err)
 	}
 	failpoint.Reach(failpoint.SessionStarted)
 	if plan.Prompt == agents.PromptArgument && row.Prompt != "" {
@@ -280,6 +266,17 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		s.release(l)
 	}
 	return s.hydrate(l.snapshot()), nil
+}
+
+// notStarted ends a session that could not be started. Only the fault of a sandbox that said nothing is also an error of the request.
+func (l *live) notStarted(ctx context.Context, err error) (Session, error) {
+	s := l.svc
+	l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + fault.Words(err, "its sandbox did not answer")})
+	defer s.release(l)
+	if _, reported := errors.AsType[*fault.Error](err); reported {
+		return s.hydrate(l.snapshot()), nil
+	}
+	return s.hydrate(l.snapshot()), fault.Wrap(err, fault.Unavailable, "session_not_started", "The session could not be started: its sandbox did not answer.")
 }
 
 // startProcess starts the process. The guest starts the same ID only once, so a lost answer is requested again.

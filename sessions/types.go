@@ -81,7 +81,7 @@ type Summary struct {
 	Attention                string
 	Agent, AgentName, Reason string // of the session SessionID; Reason as text
 	SessionID                string // the session that State and Attention refer to
-	At                       int64  // ms UTC
+	At, Until                int64  // ms UTC; Until is when the limit ends, with the attention limited: 0 = unknown
 	Watchers                 []Watcher
 }
 

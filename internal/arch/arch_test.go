@@ -365,7 +365,7 @@ func TestTheRunnerIsSlim(t *testing.T) {
 		"./config/...":                    "its owner's file decides",
 	}
 	// What agents are made of is installed in its containers and looked for on its machine; the package that knows it reads records, too.
-	known := []string{"./sessions/agents", "./sessions/conversation"}
+	known := []string{"./sessions/agents", "./sessions/conversation", "./sessions/usagelimit"}
 	for _, system := range []string{"linux", "darwin"} {
 		p, ok := list(t, []string{"CGO_ENABLED=0", "GOOS=" + system}, "./cmd/parawork-runner")["./cmd/parawork-runner"]
 		if !ok {

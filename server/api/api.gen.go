@@ -280,6 +280,7 @@ const (
 	AttentionReasonConflict AttentionReason = "conflict"
 	AttentionReasonFailed   AttentionReason = "failed"
 	AttentionReasonFinished AttentionReason = "finished"
+	AttentionReasonLimited  AttentionReason = "limited"
 	AttentionReasonStuck    AttentionReason = "stuck"
 	AttentionReasonWaiting  AttentionReason = "waiting"
 )
@@ -292,6 +293,8 @@ func (e AttentionReason) Valid() bool {
 	case AttentionReasonFailed:
 		return true
 	case AttentionReasonFinished:
+		return true
+	case AttentionReasonLimited:
 		return true
 	case AttentionReasonStuck:
 		return true
@@ -1726,6 +1729,7 @@ const (
 	InboxItemKindBudget   InboxItemKind = "budget"
 	InboxItemKindFailed   InboxItemKind = "failed"
 	InboxItemKindFinished InboxItemKind = "finished"
+	InboxItemKindLimited  InboxItemKind = "limited"
 	InboxItemKindQuestion InboxItemKind = "question"
 	InboxItemKindReview   InboxItemKind = "review"
 	InboxItemKindStuck    InboxItemKind = "stuck"
@@ -1739,6 +1743,8 @@ func (e InboxItemKind) Valid() bool {
 	case InboxItemKindFailed:
 		return true
 	case InboxItemKindFinished:
+		return true
+	case InboxItemKindLimited:
 		return true
 	case InboxItemKindQuestion:
 		return true
@@ -5768,13 +5774,18 @@ type AttemptState string
 
 // Attention Why a person should look; null if nobody needs to
 type Attention struct {
-	At        int64           `json:"at"`
+	At int64 `json:"at"`
+
+	// Reason limited: a limit of its provider stopped the agent
 	Reason    AttentionReason `json:"reason"`
 	SessionId *string         `json:"session_id,omitempty"`
 	Text      string          `json:"text"`
+
+	// Until With limited: when the limit ends, ms UTC; missing if that is unknown
+	Until *int64 `json:"until,omitempty"`
 }
 
-// AttentionReason defines model for Attention.Reason.
+// AttentionReason limited: a limit of its provider stopped the agent
 type AttentionReason string
 
 // AuditEntry defines model for AuditEntry.
@@ -8055,9 +8066,11 @@ type Inbox struct {
 
 // InboxItem defines model for InboxItem.
 type InboxItem struct {
-	Agent       string        `json:"agent"`
-	AgentName   string        `json:"agent_name"`
-	Id          string        `json:"id"`
+	Agent     string `json:"agent"`
+	AgentName string `json:"agent_name"`
+	Id        string `json:"id"`
+
+	// Kind limited: a limit of its provider stopped an agent. Notifications call it stuck
 	Kind        InboxItemKind `json:"kind"`
 	ProjectName string        `json:"project_name"`
 
@@ -8066,15 +8079,18 @@ type InboxItem struct {
 	Reason   string    `json:"reason"`
 
 	// SessionId Empty if the workspace itself failed
-	SessionId     string `json:"session_id"`
-	Since         int64  `json:"since"`
-	SnoozedUntil  *int64 `json:"snoozed_until"`
+	SessionId    string `json:"session_id"`
+	Since        int64  `json:"since"`
+	SnoozedUntil *int64 `json:"snoozed_until"`
+
+	// Until Of limited: when the limit ends, ms UTC; missing if that is unknown
+	Until         *int64 `json:"until,omitempty"`
 	WorkspaceId   string `json:"workspace_id"`
 	WorkspaceKey  string `json:"workspace_key"`
 	WorkspaceName string `json:"workspace_name"`
 }
 
-// InboxItemKind defines model for InboxItem.Kind.
+// InboxItemKind limited: a limit of its provider stopped an agent. Notifications call it stuck
 type InboxItemKind string
 
 // IndexFile defines model for IndexFile.

@@ -127,6 +127,9 @@ func (f Feed) Items(ctx context.Context, teamID string) ([]notify.Item, error) {
 			}
 			n.OnlyFor = w.CreatedBy
 		}
+		if it.Kind == question.InboxLimited { // people choose how they hear of it together with other sessions in which nothing moves
+			n.Kind = notify.Stuck
+		}
 		if it.Kind == question.InboxBudget {
 			n.NoHooks, n.NoPush = !ways.Webhooks, !ways.App
 		}

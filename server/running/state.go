@@ -19,7 +19,7 @@ func needsOf(s sessions.Session) *api.Attention {
 	if why == "" {
 		return nil
 	}
-	return &api.Attention{Reason: api.AttentionReason(why), Text: reason, At: at, SessionId: rest.Text(s.ID)}
+	return &api.Attention{Reason: api.AttentionReason(why), Text: reason, At: at, SessionId: rest.Text(s.ID), Until: rest.Ptr(s.Basis.LimitEnd())}
 }
 
 func (h Sessions) CorrectState(ctx context.Context, req api.CorrectStateRequestObject) (api.CorrectStateResponseObject, error) {

@@ -206,7 +206,7 @@ func attentionOf(w workspaces.Workspace, ss sessions.Summary) *api.Attention {
 	case ss.Attention == "":
 		return nil
 	}
-	return &api.Attention{Reason: api.AttentionReason(ss.Attention), Text: ss.Reason, At: ss.At, SessionId: rest.Text(ss.SessionID)}
+	return &api.Attention{Reason: api.AttentionReason(ss.Attention), Text: ss.Reason, At: ss.At, SessionId: rest.Text(ss.SessionID), Until: rest.Ptr(ss.Until)}
 }
 
 func stepOf(s workspaces.Step) api.Step {

@@ -144,7 +144,7 @@ func (h Inbox) GetInbox(ctx context.Context, _ api.GetInboxRequestObject) (api.G
 		w := about[it.WorkspaceID]
 		item := api.InboxItem{Id: it.ID, Kind: api.InboxItemKind(it.Kind), WorkspaceId: w.ID, WorkspaceKey: w.Key(), WorkspaceName: w.Name,
 			ProjectName: projects[w.ProjectID].Name, SessionId: it.SessionID, Agent: it.Agent, AgentName: it.AgentName, Reason: it.Reason, Since: it.Since,
-			Question: running.AskedOf(it.Question)}
+			Question: running.AskedOf(it.Question), Until: rest.Ptr(it.Until)}
 		if it.SnoozedUntil > now {
 			item.SnoozedUntil = &it.SnoozedUntil
 		} else {

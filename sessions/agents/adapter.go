@@ -3,6 +3,8 @@ package agents
 import (
 	"cmp"
 	"time"
+
+	"github.com/parawork/parawork/sessions/usagelimit"
 )
 
 // Delivery is how an initial prompt reaches an agent.
@@ -186,4 +188,5 @@ type Hint struct {
 	Reason   string    // as text; "" = the default
 	Title    string
 	HasTitle bool
+	Limit    *usagelimit.Limit // with Trouble: the limit of its provider that stopped it, nil when it was another error
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/parawork/parawork/sessions/usagelimit"
 )
 
 // claudeWait is how long Claude lets its permission hook wait, in seconds. The hook itself waits a little less. The dialog is
@@ -146,7 +148,7 @@ func (c claudeCode) hook(e HookEvent) HookReport {
 		// Answering No there does not end the turn this way.
 		return HookReport{Hint: Hint{Mood: Ready}, Over: func(key string) (bool, string) { return strings.HasPrefix(key, turn), "in the terminal" }, OverSoon: true}
 	case "StopFailure":
-		return HookReport{Hint: Hint{Mood: Trouble, Reason: cmp.Or(ev.Last, ev.Error, "the last turn ended with an error")},
+		return HookReport{Hint: Hint{Mood: Trouble, Reason: cmp.Or(ev.Last, ev.Error, "the last turn ended with an error"), Limit: usagelimit.OfClaude(ev.Error, ev.Last, e.At)},
 			Over: func(key string) (bool, string) { return strings.HasPrefix(key, turn), "" }}
 	case "SessionEnd":
 		return HookReport{Over: func(string) (bool, string) { return true, "" }}

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/parawork/parawork/sessions/usagelimit"
 )
 
 // claude reads Claude Code's transcripts, tested with 2.1.197: one JSON object per line; the lines of one answer of the model
@@ -292,6 +294,9 @@ func (c *claude) assistant(s *sink, l *claudeLine) {
 		text := joined(blocks)
 		s.put(Item{ID: l.UUID, Kind: Error, Status: Failed, Text: text})
 		s.says(Broken, text)
+		var kind string
+		_ = json.Unmarshal(l.Error, &kind) // an error of another shape is no limit
+		s.stopped(usagelimit.OfClaude(kind, text, time.UnixMilli(s.at)))
 		return
 	}
 	defer c.count(s, l)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parawork/parawork/sessions/usagelimit"
 )
 
 // codex reads Codex' rollouts, tested with 0.169.0: one JSON object per line. Messages come as events: as items (item_completed),
@@ -21,6 +23,8 @@ type codex struct {
 	all    Usage               // their sum
 	script []string            // open calls of scripts, which run tools themselves; the newest last
 	patch  map[string][]string // edits of a call with several files
+
+	windows []usagelimit.Window // of the account, as last reported
 }
 
 type codexLine struct {
@@ -78,12 +82,18 @@ type codexEvent struct {
 	Text    string          `json:"text"`
 	Reason  string          `json:"reason"`
 	Error   *struct {
-		Message string `json:"message"`
+		Message string          `json:"message"`
+		Info    json.RawMessage `json:"codex_error_info"`
 	} `json:"error"`
-	Item codexItem `json:"item"`
-	Info *struct {
+	ErrorInfo json.RawMessage `json:"codex_error_info"`
+	Item      codexItem       `json:"item"`
+	Info      *struct {
 		Last codexTokens `json:"last_token_usage"`
 	} `json:"info"`
+	Limits *struct {
+		Primary   *usagelimit.Window `json:"primary"`
+		Secondary *usagelimit.Window `json:"secondary"`
+	} `json:"rate_limits"`
 }
 
 type codexTokens struct {
@@ -151,7 +161,7 @@ func (c *codex) event(s *sink, raw json.RawMessage) {
 		s.says(Began, "")
 	case "task_complete", "turn_complete":
 		if e.Error != nil {
-			c.fail(s, e.Error.Message)
+			c.fail(s, e.Error.Message, e.Error.Info)
 			return
 		}
 		s.close(Stopped)
@@ -167,7 +177,7 @@ func (c *codex) event(s *sink, raw json.RawMessage) {
 	case "error":
 		var text string
 		if json.Unmarshal(e.Message, &text) == nil {
-			c.fail(s, text)
+			c.fail(s, text, e.ErrorInfo)
 		}
 	case "stream_error":
 		var text string
@@ -184,7 +194,7 @@ func (c *codex) event(s *sink, raw json.RawMessage) {
 }
 
 // fail takes an error that ended the turn.
-func (c *codex) fail(s *sink, text string) {
+func (c *codex) fail(s *sink, text string, info json.RawMessage) {
 	var body struct {
 		Error struct {
 			Message string `json:"message"`
@@ -196,6 +206,9 @@ func (c *codex) fail(s *sink, text string) {
 	s.close(Stopped)
 	s.put(Item{ID: s.fallback("error"), Kind: Error, Status: Failed, Text: cmp.Or(text, "The turn ended with an error.")})
 	s.says(Broken, text)
+	var kind string
+	_ = json.Unmarshal(info, &kind) // an error with more to say is an object, and no limit
+	s.stopped(usagelimit.OfCodex(kind, c.windows, time.UnixMilli(s.at)))
 }
 
 // older takes an event of versions without items.
@@ -268,6 +281,14 @@ func (c *codex) rest(*sink) {}
 
 // counted takes the count of versions that do not write usage per answer.
 func (c *codex) counted(s *sink, e codexEvent) {
+	if e.Limits != nil {
+		c.windows = nil
+		for _, w := range [...]*usagelimit.Window{e.Limits.Primary, e.Limits.Secondary} {
+			if w != nil {
+				c.windows = append(c.windows, *w)
+			}
+		}
+	}
 	if e.Info == nil {
 		return
 	}

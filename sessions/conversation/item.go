@@ -7,6 +7,8 @@
 // does not understand. A Reader remembers its position, so a pass over a record that did not grow costs one stat.
 package conversation
 
+import "github.com/parawork/parawork/sessions/usagelimit"
+
 // Kind is the kind of an item.
 type Kind string
 
@@ -168,6 +170,7 @@ const (
 // Moment is the newest thing the record says about the turn.
 type Moment struct {
 	Phase Phase
-	Words string // text of the error, the question, or the tool
-	At    int64  // ms UTC
+	Words string            // text of the error, the question, or the tool
+	Limit *usagelimit.Limit // with Broken: the limit of its provider that ended the turn; nil = something else did
+	At    int64             // ms UTC
 }

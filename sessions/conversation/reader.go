@@ -11,6 +11,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/parawork/parawork/sessions/usagelimit"
 )
 
 // Formats of records.
@@ -410,4 +412,11 @@ func (s *sink) says(p Phase, words string) {
 	}
 	words, _ = cut(words, 200)
 	s.moment = Moment{Phase: p, Words: words, At: s.at}
+}
+
+// stopped adds, to the error that ended the turn, the limit that caused it.
+func (s *sink) stopped(l *usagelimit.Limit) {
+	if s.file == "" && !s.hidden() {
+		s.moment.Limit = l
+	}
 }

@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/parawork/parawork/internal/homedir"
 	"github.com/parawork/parawork/sessions/conversation"
+	"github.com/parawork/parawork/sessions/usagelimit"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -532,5 +534,44 @@ func TestATurnThatFailedStaysFailed(t *testing.T) {
 {"type":"system","subtype":"turn_duration","uuid":"e","timestamp":"2026-11-27T22:15:10.000Z","durationMs":9}
 `); m.Phase != conversation.Done {
 		t.Errorf("after the next turn: %+v", m)
+	}
+}
+
+// Lines that the real agents wrote when their provider's limit was reached, and the same words where anybody could have put them.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	read := func(format, lines string) *usagelimit.Limit {
+		t.Helper()
+		r := conversation.NewReader(conversation.Config{Record: conversation.Record{Format: format, Name: "x"}})
+		if _, err := r.End(t.Context(), memory{[]byte(lines)}, 0); err != nil {
+			t.Fatal(err)
+		}
+		return r.Moment().Limit
+	}
+	const claude = `{"type":"user","uuid":"a","timestamp":"2026-11-28T07:23:30.000Z","message":{"role":"user","content":"hi"}}
+{"parentUuid":"a","isSidechain":false,"type":"assistant","uuid":"b","timestamp":"2026-11-28T07:23:33.979Z","message":{"id":"m","model":"<synthetic>","role":"assistant","stop_reason":"stop_sequence","content":[{"type":"text","text":"You've hit your session limit · resets 10:23am (UTC)"}]},"error":"rate_limit","isApiErrorMessage":true,"apiErrorStatus":429}
+`
+	const codex = `{"timestamp":"2026-11-28T07:23:41.084Z","type":"event_msg","payload":{"type":"task_started","turn_id":"t"}}
+{"timestamp":"2026-11-28T07:23:41.558Z","type":"event_msg","payload":{"type":"token_count","info":null,"rate_limits":{"limit_id":"codex","primary":{"used_percent":100.0,"window_minutes":300,"resets_at":1795861421},"secondary":{"used_percent":40.0,"window_minutes":10080,"resets_at":1795947821},"credits":null}}}
+{"timestamp":"2026-11-28T07:23:41.562Z","type":"event_msg","payload":{"type":"task_complete","turn_id":"t","last_agent_message":null,"error":{"message":"You’ve hit your usage limit. Try again at 10:23 AM.","codex_error_info":"usage_limit_exceeded"}}}
+`
+	if l := read(conversation.Claude, claude); l == nil || l.Kind != usagelimit.Session || time.UnixMilli(l.Until).UTC().Format(time.TimeOnly) != "10:23:00" {
+		t.Errorf("Claude Code: %+v", l)
+	}
+	if l := read(conversation.Codex, codex); l == nil || l.Kind != usagelimit.Session || l.Until != 1795861421000 {
+		t.Errorf("Codex: %+v", l)
+	}
+	for what, r := range map[string][2]string{
+		"the model's own words": {conversation.Claude, strings.NewReplacer(`"isApiErrorMessage":true,`, "", `"error":"rate_limit",`, "").Replace(claude)},
+		"a tool's output": {conversation.Claude, `{"type":"user","uuid":"a","timestamp":"2026-11-28T07:23:30.000Z","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"You've hit your session limit · resets 10:23am (UTC)"}]}}
+`},
+		"another error":         {conversation.Claude, strings.Replace(claude, `"error":"rate_limit"`, `"error":"server_error"`, 1)},
+		"an error of an object": {conversation.Codex, strings.Replace(codex, `"codex_error_info":"usage_limit_exceeded"`, `"codex_error_info":{"usage_limit_exceeded":1}`, 1)},
+		"the next turn": {conversation.Codex, codex + `{"timestamp":"2026-11-28T07:24:00.000Z","type":"event_msg","payload":{"type":"task_started","turn_id":"u"}}
+`},
+	} {
+		if l := read(r[0], r[1]); l != nil {
+			t.Errorf("%s: %+v", what, l)
+		}
 	}
 }

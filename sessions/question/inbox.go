@@ -14,8 +14,9 @@ const (
 	InboxQuestion = "question"
 	InboxFailed   = "failed"
 	InboxStuck    = "stuck"
-	InboxBudget   = "budget" // work reached a limit: of a workspace, whatever its sessions do
-	InboxReview   = "review" // an agent has worked on somebody's review
+	InboxLimited  = "limited" // a limit of its provider stopped an agent
+	InboxBudget   = "budget"  // work reached a limit: of a workspace, whatever its sessions do
+	InboxReview   = "review"  // an agent has worked on somebody's review
 	InboxFinished = "finished"
 )
 
@@ -32,6 +33,7 @@ type InboxItem struct {
 	Reason       string
 	Since        int64
 	Question     *Question // nil when only the terminal shows what the session waits for
+	Until        int64     // of a limit: when it ends; 0 = unknown
 	SnoozedUntil int64     // of the user the inbox is for
 }
 
@@ -60,7 +62,7 @@ func (b *Board) Answering(q Question) bool {
 // SortInbox orders items as people see them: currently snoozed ones last, questions first and the longest open at the top, of the
 // others the newest first.
 func SortInbox(items []InboxItem, now int64) {
-	kinds := []string{InboxQuestion, InboxFailed, InboxStuck, InboxBudget, InboxReview, InboxFinished}
+	kinds := []string{InboxQuestion, InboxFailed, InboxStuck, InboxLimited, InboxBudget, InboxReview, InboxFinished}
 	snoozed := func(it InboxItem) int {
 		if it.SnoozedUntil > now {
 			return 1

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/usagelimit"
 )
 
 // Evidence is the last report of one source about a session's state.
@@ -28,6 +29,16 @@ type Basis struct {
 	UpTo     int64      `json:"up_to,omitempty"`   // offset of the first byte of output not evaluated yet
 	DoneAt   int64      `json:"done_at,omitempty"` // when the agent finished its turn, until somebody types
 	Evidence []Evidence `json:"evidence,omitempty"`
+	// Limit is that of its provider which ended the agent's last turn; nil = none did, or it has worked since.
+	Limit *usagelimit.Limit `json:"limit,omitempty"`
+}
+
+// LimitEnd is when the limit ends that stopped the agent, ms UTC; 0 = unknown, or none did.
+func (b Basis) LimitEnd() int64 {
+	if b.Limit == nil {
+		return 0
+	}
+	return b.Limit.Until
 }
 
 // Encode returns b in its stored form.
@@ -47,7 +58,7 @@ func DecodeBasis(s string) (b Basis, err error) {
 
 // Basis returns the evidence for the state.
 func (m *Machine) Basis() Basis {
-	b := Basis{Source: m.source.String(), Failed: m.Trouble, StuckAt: millis(m.stuckAt), DoneAt: millis(m.doneAt), UpTo: m.UpTo}
+	b := Basis{Source: m.source.String(), Failed: m.Trouble, StuckAt: millis(m.stuckAt), DoneAt: millis(m.doneAt), UpTo: m.UpTo, Limit: m.limit}
 	for i := range m.words {
 		w := &m.words[i]
 		if w.mood == agents.Unsaid {
@@ -92,6 +103,7 @@ func (m *Machine) Recall(now time.Time, b Basis) {
 		m.doneAt = time.UnixMilli(b.DoneAt)
 	}
 	m.source, m.UpTo = agents.SourceNamed(b.Source), b.UpTo
+	m.limit, m.limited = b.Limit, b.Limit
 	switch m.State {
 	case Waiting, Working: // stored by a server that stored no evidence
 		if src := agents.FromNotice; m.winner() == 0 && (m.explicit || m.State == Waiting) {

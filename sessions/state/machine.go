@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/usagelimit"
 )
 
 // said is the newest report of one source.
@@ -28,11 +29,13 @@ type Machine struct {
 
 	State   State
 	Reason  string
-	source  agents.Source // the one that decided; 0 = none
-	Trouble bool          // idle after an error
-	stuckAt time.Time     // since when something that should move does not; zero: it is not stuck
-	hushed  bool          // idle because the source that reported "working" fell silent
-	doneAt  time.Time     // when it finished its turn on its own and nobody has typed since
+	source  agents.Source     // the one that decided; 0 = none
+	Trouble bool              // idle after an error
+	stuckAt time.Time         // since when something that should move does not; zero: it is not stuck
+	hushed  bool              // idle because the source that reported "working" fell silent
+	doneAt  time.Time         // when it finished its turn on its own and nobody has typed since
+	limit   *usagelimit.Limit // of its provider, which ended its last turn; typing does not end it, work does
+	limited *usagelimit.Limit // as last evaluated
 
 	words     [agents.Sources]said
 	anyMood   bool
@@ -113,8 +116,8 @@ func (m *Machine) Evaluate(now time.Time) (changed bool, next time.Time) {
 		m.turn = now
 		m.work.tool, m.work.toolAt, m.work.pid, m.work.idleAt = "", time.Time{}, 0, time.Time{}
 	}
-	changed = state != m.State || reason != m.Reason || !stuck.Equal(m.stuckAt) || !done.Equal(m.doneAt) || trouble != m.Trouble
-	m.State, m.Reason, m.next = state, reason, next
+	changed = m.limit != m.limited || state != m.State || reason != m.Reason || !stuck.Equal(m.stuckAt) || !done.Equal(m.doneAt) || trouble != m.Trouble
+	m.State, m.Reason, m.next, m.limited = state, reason, next, m.limit
 	return changed, next
 }
 

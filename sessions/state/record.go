@@ -23,7 +23,7 @@ func OfRecord(m conversation.Moment) agents.Hint {
 	case conversation.Halted:
 		h.Mood, h.Reason = agents.Ready, "was interrupted"
 	case conversation.Broken:
-		h.Mood, h.Reason = agents.Trouble, cmp.Or(m.Words, "the last turn ended with an error")
+		h.Mood, h.Limit, h.Reason = agents.Trouble, m.Limit, cmp.Or(m.Words, "the last turn ended with an error")
 	}
 	return h
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/usagelimit"
 )
 
 // The ways in which Claude Code's sources tell, or do not tell, what happened.
@@ -323,4 +324,54 @@ func mustRead(t *testing.T, agent string) func(agents.Signal) agents.Hint {
 		t.Fatal(err)
 	}
 	return func(s agents.Signal) agents.Hint { return r.Read(agent, s) }
+}
+
+// A limit of the provider outlasts the keys of a menu and a restart, and ends with the next turn.
+func TestALimitLastsUntilTheNextTurn(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, true)
+	p.out(1000)
+	p.from(agents.FromHook, agents.Busy)
+	p.is(Working, "a prompt")
+	p.pass(10 * time.Second)
+	l := usagelimit.Of(usagelimit.Session, p.now, p.now.Add(3*time.Hour))
+	unknown := *l
+	unknown.Until = 0
+	p.m.Observe(p.now, agents.Hint{Source: agents.FromHook, Mood: agents.Trouble, Limit: &unknown})
+	p.is(Idle, "a limit")
+	p.m.Observe(p.now, agents.Hint{Source: agents.FromTranscript, Mood: agents.Trouble, Limit: l}) // it knows more
+	p.from(agents.FromTitle, agents.Busy)                                                          // the agent's own menu
+	p.pass(time.Minute)
+	p.from(agents.FromScreen, agents.Asking)
+	p.is(Waiting, "its menu")
+	p.key()
+	p.pass(time.Minute)
+	if p.is(Idle, "the menu was answered"); p.m.Basis().LimitEnd() != l.Until {
+		t.Fatalf("limit %+v", p.m.Basis().Limit)
+	}
+	raw, err := p.m.Basis().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := DecodeBasis(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := newPlay(t, true)
+	q.now = p.now
+	q.m = New(true, p.now, Idle, "")
+	q.m.Recall(q.now, b)
+	if q.m.Basis().LimitEnd() != l.Until {
+		t.Fatal("a restart forgot the limit")
+	}
+	q.pass(time.Second)
+	q.from(agents.FromHook, agents.Busy)
+	if q.is(Working, "the next prompt"); q.m.Basis().Limit != nil {
+		t.Error("the limit outlasts the next turn")
+	}
+	q.pass(time.Minute)
+	q.m.Observe(q.now, agents.Hint{Source: agents.FromTranscript, Mood: agents.Trouble, Limit: l, At: time.UnixMilli(l.At)}) // read again
+	if q.m.Basis().Limit != nil && q.m.State == Working {
+		t.Error("an old record brought the limit back")
+	}
 }

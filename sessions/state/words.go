@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/usagelimit"
 )
 
 // Input of the machine: the reports of the sources, which overrule each other by the weights of rules.go.
@@ -21,7 +22,25 @@ func (m *Machine) Observe(now time.Time, h agents.Hint) {
 	if !h.At.IsZero() && h.At.Before(now) {
 		at = h.At
 	}
+	m.stopped(at, h)
 	m.word(now, at, h)
+}
+
+// sameLimit is how far apart two sources may date the same limit.
+const sameLimit = 2 * time.Minute
+
+// stopped notes a limit that ended the turn, and its end when the agent is reported to have begun another one. A title that spins is no
+// sign of that: it also spins for the agent's own menus.
+func (m *Machine) stopped(at time.Time, h agents.Hint) {
+	switch l := m.limit; {
+	case h.Mood == agents.Busy && l != nil && at.UnixMilli() > l.At && (h.Source == agents.FromHook || h.Source == agents.FromTranscript || h.Source == agents.FromReport):
+		m.limit, m.dirty = nil, true
+	case h.Mood != agents.Trouble || h.Limit == nil || m.State == Working && at.Before(m.turn):
+	case l == nil || h.Limit.At-l.At > sameLimit.Milliseconds():
+		m.limit, m.dirty = h.Limit, true
+	case l.Until == 0 && h.Limit.Until != 0 && l.At-h.Limit.At <= sameLimit.Milliseconds(): // another source knows more of it
+		m.limit, m.dirty = &usagelimit.Limit{Kind: h.Limit.Kind, Until: h.Limit.Until, At: l.At}, true
+	}
 }
 
 // unsay handles a question that the screen showed or a hook asked and that is gone for an unknown reason. Other sources retract

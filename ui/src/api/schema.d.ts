@@ -4920,7 +4920,7 @@ export interface paths {
         };
         /**
          * List what needs a person
-         * @description Questions first, longest open first; then failed, stuck and finished sessions, newest first. Snoozed items come last until their time; items marked done are left out. `count` is the number of items that are not snoozed.
+         * @description Questions first, longest open first; then failed, stuck, limited and finished sessions, newest first. Snoozed items come last until their time; items marked done are left out. `count` is the number of items that are not snoozed.
          */
         get: operations["getInbox"];
         put?: never;
@@ -8721,10 +8721,18 @@ export interface components {
         Attention: {
             /** Format: int64 */
             at: number;
-            /** @enum {string} */
-            reason: "waiting" | "failed" | "conflict" | "finished" | "stuck";
+            /**
+             * @description limited: a limit of its provider stopped the agent
+             * @enum {string}
+             */
+            reason: "waiting" | "failed" | "conflict" | "finished" | "stuck" | "limited";
             session_id?: string;
             text: string;
+            /**
+             * Format: int64
+             * @description With limited: when the limit ends, ms UTC; missing if that is unknown
+             */
+            until?: number;
         } | null;
         AuditEntry: {
             /** @description Such as member.update */
@@ -10602,8 +10610,11 @@ export interface components {
             agent: string;
             agent_name: string;
             id: string;
-            /** @enum {string} */
-            kind: "question" | "failed" | "finished" | "stuck" | "review" | "budget";
+            /**
+             * @description limited: a limit of its provider stopped an agent. Notifications call it stuck
+             * @enum {string}
+             */
+            kind: "question" | "failed" | "finished" | "stuck" | "limited" | "review" | "budget";
             project_name: string;
             /** @description Null if the agent waits for something that only its terminal shows */
             question: components["schemas"]["Question"] | null;
@@ -10614,6 +10625,11 @@ export interface components {
             since: number;
             /** Format: int64 */
             snoozed_until: number | null;
+            /**
+             * Format: int64
+             * @description Of limited: when the limit ends, ms UTC; missing if that is unknown
+             */
+            until?: number;
             workspace_id: string;
             workspace_key: string;
             workspace_name: string;

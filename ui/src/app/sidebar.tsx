@@ -362,7 +362,7 @@ function RunRow({ row, seen }: { row: Row & { kind: "run" }; seen: Seen | undefi
 }
 
 /** Show the reason where it is more useful than the project name. */
-const SAYS_WHY: ReadonlySet<Group> = new Set(["needs", "failed", "stuck", "setup"]);
+const SAYS_WHY: ReadonlySet<Group> = new Set(["needs", "failed", "stuck", "limited", "setup"]);
 
 /** A question in its own words, or why something failed. */
 function Says({ text }: { text: string }) {

@@ -86,3 +86,7 @@ export function secondsAgo(at: number, now: number): string {
   const h = Math.floor(s / 3600);
   return h < 48 ? t`${h} h ago` : t`${Math.floor(h / 24)} d ago`;
 }
+
+/** What a limit of an agent's provider means for it, and until when it holds. */
+export const limitText = (end: number | undefined, now: number): string =>
+  end && end > now ? t`Limit reached until ${clock(end, now)}` : t`Limit reached`;

@@ -1,7 +1,7 @@
 import { Trans } from "@lingui/react/macro";
 import { Link } from "@tanstack/react-router";
 import { visible } from "@/format/text";
-import { ago, exact } from "@/format/time";
+import { ago, exact, limitText } from "@/format/time";
 import { Button } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { Mark } from "@/kit/mark";
@@ -62,7 +62,7 @@ export function InboxCard({ item: i, now, selected, keys, onSelect, onOpen, mark
         <p className="flex flex-wrap items-baseline gap-x-2">
           <Mark kind={KINDS[i.kind].mark} word={KINDS[i.kind].word} />
           {i.agent_name && <span className="text-fg2">{visible(i.agent_name)}</span>}
-          <span className="min-w-0 break-words">{i.reason}</span>
+          <span className="min-w-0 break-words">{i.kind === "limited" ? limitText(i.until, now) : i.reason}</span>
         </p>
       )}
       <div className="-ml-2.5 flex flex-wrap items-center gap-x-1 pointer-coarse:ml-0 pointer-coarse:gap-2">

@@ -15,7 +15,7 @@ import { useTitle } from "@/state/use-title";
 import type { InboxItem } from "./api";
 import { InboxCard } from "./card";
 import { ChoosePlan } from "./choose-plan";
-import { inboxQuery, KINDS, snoozed, waiting } from "./inbox";
+import { inboxQuery, KINDS, ORDER, snoozed, waiting } from "./inbox";
 import { InstanceBudget } from "./instance-budget";
 import { SETTLE_MS } from "./question";
 import { useMarks } from "./use-marks";
@@ -90,7 +90,7 @@ export function InboxScreen({ empty }: { empty: ReactNode }) {
       ) : items.length === 0 ? (
         <Nothing empty={empty} />
       ) : (
-        (["question", "failed", "stuck", "budget", "review", "finished"] as const).map((kind) => {
+        ORDER.map((kind) => {
           const of = items.filter((i) => i.kind === kind);
           if (of.length === 0) return null;
           return (

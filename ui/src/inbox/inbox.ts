@@ -13,12 +13,13 @@ export const inboxQuery = (team: string) =>
   });
 
 /** What a person sees first. */
-const ORDER = ["question", "failed", "stuck", "budget", "review", "finished"] as const;
+export const ORDER = ["question", "failed", "stuck", "limited", "budget", "review", "finished"] as const;
 
 export const KINDS: Record<InboxItem["kind"], { mark: MarkKind; word: string }> = {
   question: { mark: "needs", word: t`Needs you` },
   failed: { mark: "failed", word: t`Failed` },
   stuck: { mark: "needs", word: t`Stuck` },
+  limited: { mark: "stopped", word: t`Waits for a limit` },
   budget: { mark: "needs", word: t`At its limit` },
   review: { mark: "review", word: t`Your review` },
   finished: { mark: "review", word: t`Finished` },

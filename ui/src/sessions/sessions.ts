@@ -2,7 +2,7 @@ import { t } from "@lingui/core/macro";
 import { SETUP, SHELL } from "@/agents/built-in";
 import type { Session } from "@/api/client";
 import { sentence } from "@/format/text";
-import { duration } from "@/format/time";
+import { duration, limitText } from "@/format/time";
 import type { MarkKind } from "@/kit/mark";
 
 export const isShell = (s: Session): boolean => s.agent === SHELL;
@@ -29,6 +29,8 @@ export function sessionMark(s: Session): { mark: MarkKind; word: string } {
       switch (s.attention?.reason) {
         case "failed":
           return { mark: "failed", word: t`Failed` };
+        case "limited":
+          return { mark: "stopped", word: limitText(s.attention.until, Date.now()) };
         case "stuck":
           return { mark: "needs", word: t`Stuck` };
         case "finished":

@@ -15,6 +15,7 @@ const WORDS: Record<Kind, { name: string; about: string }> = {
   question: { name: t`An agent needs me`, about: t`It asks for permission or for an answer.` },
   failed: { name: t`An agent failed`, about: t`It ended with an error, or its workspace could not be created.` },
   stuck: { name: t`An agent is stuck`, about: t`It works, but nothing has happened for a while.` },
+  limited: { name: t`An agent reached a limit`, about: t`Its provider lets it go on later, or with another account.` },
   budget: {
     name: t`Work reached a limit`,
     about: t`Hours or a budget are used up: a sandbox is paused, or is about to be.`,

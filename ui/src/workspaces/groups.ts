@@ -1,15 +1,17 @@
 import { t } from "@lingui/core/macro";
 import type { Workspace } from "@/api/client";
+import { limitText } from "@/format/time";
 import type { MarkKind } from "@/kit/mark";
 
 /** The groups of the sidebar in the order of who needs attention. */
-export const GROUPS = ["needs", "failed", "stuck", "review", "running", "setup", "idle", "done"] as const;
+export const GROUPS = ["needs", "failed", "stuck", "limited", "review", "running", "setup", "idle", "done"] as const;
 export type Group = (typeof GROUPS)[number];
 
 export const GROUP_NAMES: Record<Group, string> = {
   needs: t`Needs you`,
   failed: t`Failed`,
   stuck: t`Stuck`,
+  limited: t`Waits for a limit`,
   review: t`Ready to review`,
   running: t`Working`,
   setup: t`Setting up`,
@@ -41,6 +43,8 @@ export function standing(w: Workspace): Standing {
       return say("needs", "needs", t`Needs you`, why.text);
     case "stuck":
       return say("needs", "stuck", t`Stuck`, why.text);
+    case "limited":
+      return say("stopped", "limited", t`Waits for a limit`, limitText(why.until, Date.now()));
     case "conflict":
       return say("needs", "needs", t`Conflict`, why.text);
     case "failed":

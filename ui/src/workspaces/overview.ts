@@ -93,7 +93,7 @@ export const BOARD = [
   { id: "failed", name: t`Failed`, groups: ["failed"] },
   { id: "working", name: t`Working`, groups: ["running", "setup"] },
   { id: "review", name: t`Ready to review`, groups: ["review"] },
-  { id: "idle", name: t`Idle`, groups: ["idle"] },
+  { id: "idle", name: t`Idle`, groups: ["idle", "limited"] },
   { id: "done", name: t`Done`, groups: ["done"] },
 ] as const satisfies readonly { id: string; name: string; groups: readonly Group[] }[];
 export type BoardColumn = (typeof BOARD)[number]["id"];

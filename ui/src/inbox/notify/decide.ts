@@ -98,6 +98,8 @@ function titleOf(i: InboxItem): string {
       return (i.reason ? t`${who} failed: ${i.reason}` : t`${who} failed`).slice(0, 160);
     case "stuck":
       return t`${who} is stuck`;
+    case "limited":
+      return t`${who} has reached a limit`;
     case "review":
     case "budget":
       return i.reason.slice(0, 160);

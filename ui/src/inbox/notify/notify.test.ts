@@ -27,6 +27,7 @@ const loud: Rules = {
     question: { show: "system", sound: true },
     failed: { show: "system", sound: true },
     stuck: { show: "off", sound: false },
+    limited: { show: "off", sound: false },
     budget: { show: "toast", sound: false },
     review: { show: "toast", sound: false },
     finished: { show: "toast", sound: false },

@@ -5,6 +5,7 @@ const TONES: Record<Kind, readonly number[]> = {
   question: [659, 880],
   failed: [494, 370],
   stuck: [523, 523],
+  limited: [523],
   budget: [587, 440],
   review: [784, 784],
   finished: [784],
