@@ -1,4 +1,5 @@
-// The timeline of a workspace: states of the files are listed, compared, restored, pinned and named, by keyboard and mouse, on a phone too.
+// The timeline of a workspace: states of the files are listed, compared, restored, pinned and named, by keyboard and mouse, on a phone too. Links to places,
+// and the palette.
 import assert from "node:assert/strict";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -80,7 +81,7 @@ describe("timeline", { skip: !haveChromium && "Chromium is not installed" }, () 
     assert.deepEqual(phone.problems, [], "problems on a phone");
   });
 
-  test("a link opens at an entry, a line and a moment, after signing in too, and says what is gone", async () => {
+  test("a link opens at an entry, a line and a moment, after signing in too, and says what is gone; the palette finds by any word", async () => {
     writeFileSync(join(ws.path, "lines.txt"), Array.from({ length: 400 }, (_, i) => `row ${i + 1}\n`).join(""));
     await instance.api("POST", `/workspaces/${ws.id}/snapshots`, { title: "Linked" });
     const session = await instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "echo recorded"], cols: 80, rows: 24 });
@@ -135,6 +136,24 @@ describe("timeline", { skip: !haveChromium && "Chromium is not installed" }, () 
     await other.locator("[data-replay]").getByText("recorded").waitFor();
     await other.goto(`${at}?tab=history&session=ses_0none`);
     await other.getByText("The linked recording is not there any more").first().waitFor();
+
+    // The palette finds files, workspaces, settings and actions by any word; what was chosen last comes first.
+    await page.goto(`${at}?tab=changes`);
+    await page.getByRole("link", { name: "Timeline", exact: true }).waitFor();
+    await page.keyboard.press("Control+k");
+    const field = page.getByPlaceholder(/^A workspace, .*or command$/);
+    for (const [typed, found] of [["readme", /README\.md/], ["version keep", /Keep every version/], ["search in files", /Search in files/], ["passkey", /Security/]]) {
+      await field.fill(typed);
+      await page.getByRole("option", { name: found }).first().waitFor();
+    }
+    await page.getByRole("option", { name: /Security/ }).first().click();
+    await page.waitForURL(/settings\/security/);
+    await page.keyboard.press("Control+k");
+    await field.waitFor();
+    assert.match(await page.getByRole("option").first().textContent(), /Security/, "the one chosen last is first");
+    await field.fill("s");
+    await page.getByRole("option", { name: /Security/ }).first().waitFor();
+    assert.match(await page.getByRole("option").first().textContent(), /Security/, "and before others that fit as well");
     assert.deepEqual([page.problems, other.problems], [[], []], "problems");
   });
 });
