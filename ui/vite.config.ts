@@ -1,3 +1,6 @@
+import { createHash } from "node:crypto";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import tailwindcss from "@tailwindcss/vite";
 import react from "@vitejs/plugin-react";
@@ -71,6 +74,29 @@ const preload: Plugin = {
   },
 };
 
+/** Tells the service worker which files a page needs to open, and the version of the build, which their names carry. */
+const shellFiles: Plugin = {
+  name: "shell-files",
+  apply: "build",
+  async writeBundle({ dir }, bundle) {
+    const worker = join(dir!, "sw.js");
+    const linked = ["index.html", "login.html"].flatMap((name) => {
+      const page = bundle[name];
+      if (page?.type !== "asset") throw new Error(`vite.config.ts: no ${name}`);
+      return [...String(page.source).matchAll(/(?:href|src)="(\/[^"]+)"/g)].map((m) => m[1]!);
+    });
+    const shown = Object.keys(bundle).filter((n) =>
+      /^assets\/(sidebar|side|inter-basic|mono-basic)-.*\.(js|woff2)$/.test(n),
+    );
+    const files = ["/", "/login", ...new Set([...linked, ...shown.map((n) => `/${n}`)])];
+    const version = createHash("sha256").update(Object.keys(bundle).sort().join()).digest("hex").slice(0, 16);
+    const code = await readFile(worker, "utf8");
+    const filled = code.replace('{ version: "", files: [] }', JSON.stringify({ version, files }));
+    if (filled === code) throw new Error("vite.config.ts: public/sw.js has no place for its files");
+    await writeFile(worker, filled);
+  },
+};
+
 /** Serves the sign-in page where the server does, also in development. */
 const signIn: Plugin = {
   name: "sign-in",
@@ -83,7 +109,7 @@ const signIn: Plugin = {
 };
 
 export default defineConfig({
-  plugins: [lingui(), react(), tailwindcss(), preload, signIn],
+  plugins: [lingui(), react(), tailwindcss(), preload, shellFiles, signIn],
   resolve: { alias: { "@": fileURLToPath(new URL("./src", import.meta.url)) } },
   build: {
     target: "es2022",
@@ -103,7 +129,7 @@ export default defineConfig({
             // What the sign-in page shares with the app. It must not bring along modules that speak as soon as they are loaded.
             {
               name: "base",
-              test: /preload-helper|rolldown[\\/]runtime|@lingui[\\/]core|src[\\/](language[\\/]\w+\.ts|api[\\/](bare|problem)\.ts|kit[\\/](classes|cx)\.ts|signin[\\/]next\.ts)$/,
+              test: /preload-helper|rolldown[\\/]runtime|@lingui[\\/]core|src[\\/](language[\\/]\w+\.ts|api[\\/](bare|problem)\.ts|kit[\\/](classes|cx)\.ts|state[\\/]known\.ts|signin[\\/]next\.ts)$/,
               priority: 8,
             },
             {

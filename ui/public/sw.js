@@ -1,6 +1,58 @@
-// Shows what the push service brings, and leads a click on it to the workspace. It caches nothing.
-self.addEventListener("install", () => self.skipWaiting());
-self.addEventListener("activate", (e) => e.waitUntil(self.clients.claim()));
+// Keeps the files of the page, so that it opens without a connection; shows what the push service brings, and leads a click on it to the
+// workspace. It keeps no answer of the API: those belong to somebody.
+
+// What a page needs to open, and the version of the build. The build puts them here.
+const SHELL = { version: "", files: [] };
+
+const PREFIX = "parawork-shell-";
+const cacheName = PREFIX + SHELL.version;
+
+self.addEventListener("install", (e) => {
+  self.skipWaiting();
+  if (SHELL.version) e.waitUntil(caches.open(cacheName).then((c) => c.addAll(SHELL.files)));
+});
+self.addEventListener("activate", (e) =>
+  e.waitUntil(
+    (async () => {
+      for (const name of await caches.keys())
+        if (name.startsWith(PREFIX) && name !== cacheName) await caches.delete(name);
+      await self.clients.claim();
+    })(),
+  ),
+);
+
+self.addEventListener("fetch", (e) => {
+  const url = new URL(e.request.url);
+  if (!SHELL.version || e.request.method !== "GET" || url.origin !== self.location.origin) return;
+  if (url.pathname.startsWith("/assets/")) e.respondWith(asset(e.request));
+  else if (e.request.mode === "navigate") {
+    if (!/^\/(api|oauth|mcp|\.well-known)(\/|$)/.test(url.pathname)) e.respondWith(page(e.request));
+  } else if (SHELL.files.includes(url.pathname) && /\.\w+$/.test(url.pathname)) e.respondWith(fetch(e.request).catch(() => kept(url.pathname)));
+});
+
+/** A page comes from the server. Only where that cannot be reached the kept one opens, and says so. */
+async function page(request) {
+  try {
+    return await fetch(request);
+  } catch {
+    const { pathname, searchParams } = new URL(request.url);
+    return kept(pathname === "/login" && !searchParams.has("step") ? "/login" : "/");
+  }
+}
+
+async function kept(path) {
+  return (await caches.match(path, { cacheName })) ?? Response.error();
+}
+
+/** Names of assets carry a hash of their content. What a page has loaded of this version is kept with it. */
+async function asset(request) {
+  const cache = await caches.open(cacheName);
+  const known = await cache.match(request);
+  if (known) return known;
+  const answer = await fetch(request);
+  if (answer.ok && answer.status === 200) await cache.put(request, answer.clone());
+  return answer;
+}
 
 self.addEventListener("push", (e) => {
   let m = {};

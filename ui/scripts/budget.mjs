@@ -13,6 +13,7 @@ if (!existsSync(join(dist, "index.html"))) {
 // What a page sends in all, fonts and answers included, is measured in a browser: testing/e2e/tests/wire.test.mjs.
 const budgets = [
   [/^(index|base|libraries|shell)-.*\.js$/, "main", 160], // together
+  [/^login-(?!screen).*\.js$/, "sign-in", 5],
   [/^work-.*\.js$/, "workspace", 96],
   [/^xterm-.*\.js$/, "terminal", 110],
   [/^webgl-.*\.js$/, "webgl", 33],
@@ -22,6 +23,7 @@ const budgets = [
   [/\.js$/, "other", 60],
 ];
 // What must not come with the first paint: a stray import of it would weigh on every page.
+const SIGN_IN = /from"\.\/(libraries|shell)-/;
 const LAZY = /from"\.\/(overlay|work|xterm|webgl|code|novnc)-/;
 // All assets, which the server embeds. Most are loaded lazily: the panels of tasks, artifacts, subagents, checkpoints and tools among them.
 const RAW_MB = 3.8;
@@ -38,6 +40,8 @@ for (const name of readdirSync(join(dist, "assets"))) {
   const kb = gzipSync(code, { level: 9 }).length / 1000;
   const early = budget[1] === "main" && LAZY.exec(code.toString())?.[1];
   if (early) problems.push(`${name} imports ${early}: import it lazily`);
+  if (/^(login-(?!screen)|base-)/.test(name) && SIGN_IN.test(code.toString()))
+    problems.push(`${name} imports the app, without which one signs in`);
   const known = budget[1] === "main" ? rows.find((r) => r[1] === "main") : undefined;
   if (known) known[0] += kb;
   else rows.push([kb, budget[1] === "main" ? "main" : name, budget[2]]);

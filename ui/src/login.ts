@@ -1,6 +1,10 @@
 import { startLanguage } from "./language/start";
 import { signInPage } from "./signin/page";
+import { forgetKnown } from "./state/known";
 import "./styles/app.css";
+
+// Every end of a login leads here: what the app kept of the person goes.
+void forgetKnown();
 
 // The sign-in page is what everybody loads first: plain elements, without React, the router and the app.
 void startLanguage(() => import("./language/de.po?signin")).then(() => signInPage(document.getElementById("root")!));

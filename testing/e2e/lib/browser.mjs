@@ -18,9 +18,12 @@ export async function launch(extra = []) {
   });
 }
 
-/** A page in a context of its own; `page.problems` collects what went wrong in it. */
+/**
+ * A page in a context of its own; `page.problems` collects what went wrong in it. It has no service worker, whose requests a test could
+ * neither see nor answer, unless it asks for one.
+ */
 export async function newPage(browser, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, serviceWorkers: "block", ...options });
   const page = await context.newPage();
   page.problems = [];
   page.on("pageerror", (e) => page.problems.push(`page error: ${e.message}`));

@@ -72,7 +72,7 @@ test("a webhook is added, tried and told", { skip }, async () => {
 });
 
 test("a push message is shown, and not about what is looked at", { skip }, async () => {
-  const page = await newPage(browser, {});
+  const page = await newPage(browser, { serviceWorkers: "allow" });
   await page.context().grantPermissions(["notifications"], { origin: instance.url });
   await signIn(page, instance, password);
   await page.goto(`${instance.url}/${instance.team}/settings/notifications`);

@@ -2,6 +2,7 @@ import {
   createRootRoute,
   createRoute,
   createRouter,
+  type ErrorComponentProps,
   lazyRouteComponent,
   Outlet,
   redirect,
@@ -17,15 +18,27 @@ import { text } from "@/state/address";
 import { isString, recall } from "@/state/remember";
 import { overviewSearch, workspaceSearch } from "@/workspaces/search";
 import { InboxPage } from "./inbox-page";
+import { OfflinePage } from "./offline-page";
 import { queryClient } from "./query-client";
 import { Shell } from "./shell";
 
-const rootRoute = createRootRoute({ component: Outlet, notFoundComponent: NotFoundPage, errorComponent: CrashPage });
+/** A page that could not be shown: without a connection, or for another reason. */
+function FailedPage(props: ErrorComponentProps) {
+  if (!(props.error instanceof ApiError) || props.error.status !== 0) return <CrashPage {...props} />;
+  const retry = () => {
+    props.reset();
+    void router.invalidate();
+  };
+  return <OfflinePage retry={retry} />;
+}
+
+const rootRoute = createRootRoute({ component: Outlet, notFoundComponent: NotFoundPage, errorComponent: FailedPage });
 
 /** Loads the signed-in user, or redirects to the login page. */
 async function signedIn(next: string): Promise<Me> {
   try {
-    return await queryClient.ensureQueryData(meQuery());
+    // Without a network it fails at once, and the page says so, instead of waiting for one.
+    return await queryClient.ensureQueryData({ ...meQuery(), networkMode: "always", retry: false });
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 401) throw error;
     const { needed } = await queryClient.fetchQuery(setupQuery());
@@ -324,7 +337,7 @@ const routeTree = rootRoute.addChildren([
 export const router = createRouter({
   routeTree,
   defaultPreload: "intent",
-  defaultErrorComponent: CrashPage,
+  defaultErrorComponent: FailedPage,
   defaultNotFoundComponent: NotFoundPage,
   defaultPendingMs: 200,
   scrollRestoration: true,

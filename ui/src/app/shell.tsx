@@ -10,6 +10,7 @@ import LimitNotice from "@/costs/notice-bar";
 import { useWaiting } from "@/inbox/inbox";
 import Notifier from "@/inbox/notify/notifier";
 import { listen } from "@/keys/keyboard";
+import { useFirstInput } from "@/kit/first-input";
 import { NotFoundPage } from "@/kit/pages";
 import { lazy } from "@/kit/part";
 import { connection, tryNow } from "@/state/connection";
@@ -31,6 +32,7 @@ import { SequenceEcho } from "./sequence-echo";
 const ComposerDialog = lazy(() => import("@/composer/dialog"));
 const AddProjectDialog = lazy(() => import("@/projects/add-dialog"));
 const TeamGate = lazy(() => import("./team-gate"));
+const Keeper = lazy(() => import("./keeper"));
 const Sidebar = lazy(() => import("./sidebar"));
 
 const route = getRouteApi("/$team");
@@ -62,6 +64,7 @@ function TeamShell({ team, costs, operator }: { team: string; costs: boolean; op
   const search = route.useSearch();
   const sidebar = useStore(sidebarView);
   const needs = useWaiting(team);
+  const used = useFirstInput();
 
   useEffect(() => remember("team", team), [team]);
   useEffect(listen, []);
@@ -99,6 +102,7 @@ function TeamShell({ team, costs, operator }: { team: string; costs: boolean; op
       </div>
       <BottomBar />
       <GlobalActions />
+      <Suspense>{used && <Keeper team={team} />}</Suspense>
       <Suspense>
         {search.new && <ComposerDialog key={search.new} projectId={search.new === "1" ? "" : search.new} />}
         {search.add && <AddProjectDialog kind={search.add} />}

@@ -9,6 +9,13 @@ import { secondStepQuery } from "./queries";
 import { SecondStepForm } from "./second-step";
 import { useEnter } from "./use-enter";
 
+/** Whether the document itself came from the address of the first step: then the server has no page for it, and loading it again would not help. */
+function loadedHere(): boolean {
+  const [loaded] = performance.getEntriesByType("navigation");
+  const url = loaded && new URL(loaded.name);
+  return url?.pathname === "/login" && !url.searchParams.has("step");
+}
+
 const route = getRouteApi("/login");
 
 /** The second step of signing in. The first is a page of its own (page.ts), which the server has for this address. */
@@ -21,7 +28,7 @@ export function LoginScreen() {
     location.replace(`/login?${new URLSearchParams({ ...(next && { next }), ...(late && { error: "login_ended" }) })}`);
   const first = step !== "second";
   useEffect(() => {
-    if (first) location.reload();
+    if (first && !loadedHere()) location.reload();
     else if (begun.isError) startOver(true);
   });
   return (
