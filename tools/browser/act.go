@@ -9,6 +9,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -292,11 +293,33 @@ type mouseEvent struct {
 
 func (b *browser) mouse(ctx context.Context, t *tab, events ...mouseEvent) error {
 	for _, e := range events {
-		if err := b.call(ctx, t.session, "Input.dispatchMouseEvent", e, nil); err != nil {
+		if err := b.unlessOpens(ctx, t, func(ctx context.Context) error { return b.call(ctx, t.session, "Input.dispatchMouseEvent", e, nil) }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unlessOpens does something in a page, and waits for its end unless the page opens a tab: Chromium does not answer when that comes in front.
+func (b *browser) unlessOpens(ctx context.Context, t *tab, do func(context.Context) error) error {
+	b.mu.Lock()
+	before, opened := t.opened, false
+	b.mu.Unlock()
+	within, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		b.await(within, t, callTimeout, func() bool { opened = t.opened != before; return opened })
+		if opened && tasks.Sleep(within, settleFirst) { // for an answer that comes after all
+			cancel()
+		}
+	})
+	err := do(within)
+	cancel()
+	watch.Wait()
+	if opened && errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		return nil
+	}
+	return err
 }
 
 // click clicks on an element.

@@ -391,9 +391,7 @@ func TestHostilePages(t *testing.T) {
 		}
 	}
 	b.call("open", map[string]any{"url": b.site + "/tabs.html"})
-	if _, err := b.try("click", map[string]any{"ref": b.ref("Open")}); err != nil && fault.CodeOf(err) != "browser_timeout" { // a busy machine is not done in time
-		t.Error(err)
-	}
+	b.call("click", map[string]any{"ref": b.ref("Open")})
 	a := b.call("tabs", map[string]any{})
 	if len(a.Items) > browser.MaxTabs {
 		t.Errorf("%d tabs are open", len(a.Items))

@@ -44,6 +44,7 @@ type tab struct {
 	documents int       // so far
 	quiet     bool      // its console and requests are not followed any more
 	since     time.Time // of the newest event
+	opened    int       // tabs that it opened
 	events    float64   // beyond floodRate
 	refs      refs
 	frames    []siteFrame // of other sites
@@ -174,6 +175,12 @@ func (t *tab) at(address string) {
 func (b *browser) attached(session string, info targetInfo) {
 	if info.Type != "page" || session == "" {
 		return
+	}
+	for _, t := range b.tabs {
+		if t.target == info.Opener { // "" is nobody's
+			t.opened++
+			t.touch()
+		}
 	}
 	if len(b.tabs) >= MaxTabs {
 		b.conn.Post("", "Target.closeTarget", map[string]any{"targetId": info.ID})
