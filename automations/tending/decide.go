@@ -200,7 +200,7 @@ func start(t Tending, rounds []Round, d Detail) move {
 	}
 	switch {
 	case len(d.Comments) == 0 && len(rounds) > 0 && rounds[0].Code == "" && rounds[0].Head == d.Head && rounds[0].Pushed == d.Head:
-		return move{do: ask, code: NoChange, because: "The agent changed nothing about what is wrong. Read what it said, then continue or help it."}
+		return move{do: ask, code: NoChange, because: "The agent committed nothing about what is wrong. Read what it said, then continue or help it."}
 	case same >= sameRuns && len(d.Comments) == 0:
 		return move{do: ask, code: SameFailure, because: fmt.Sprintf("%s failed again in the same way after %d rounds.", strings.Join(names, ", "), same)}
 	case t.Rounds >= t.Limits.Rounds:

@@ -16,7 +16,6 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/forge"
-	"github.com/parawork/parawork/workspaces/stage"
 )
 
 // step does the next thing for a pull request.
@@ -356,7 +355,7 @@ func (s *Service) spoke(ctx context.Context, t Tending, r Round, said string) er
 	return s.to(ctx, t, r, Pushing, 0)
 }
 
-// push finishes what the agent left unfinished, commits and pushes.
+// push finishes a merge that the agent resolved, and pushes.
 func (s *Service) push(ctx context.Context, actor accounts.Actor, w workspaces.Workspace, t Tending, r Round) error {
 	if r.Conflict {
 		_, left, err := s.cfg.Branch.FinishResolve(ctx, actor, w.ID)
@@ -368,10 +367,8 @@ func (s *Service) push(ctx context.Context, actor accounts.Actor, w workspaces.W
 			return s.stopped(ctx, t, r, err)
 		}
 	}
-	_, err := s.cfg.Branch.Commit(ctx, actor, w.ID, stage.CommitRequest{Message: "Address the review and the checks"})
-	if err != nil && fault.CodeOf(err) != "nothing_to_commit" {
-		return s.stopped(ctx, t, r, err)
-	}
+	// What is not committed stays: it may be a person's.
+	var err error
 	if r.Pushed, err = s.cfg.Branch.Push(ctx, actor, w.ID); err != nil {
 		return s.stopped(ctx, t, r, err)
 	}

@@ -227,7 +227,9 @@ func (s *Service) failed(ctx context.Context, t Tending, cause error) error {
 	}
 	s.cfg.Log.InfoContext(ctx, "a look at a pull request failed", "workspace_id", t.WorkspaceID, "error", cause)
 	return s.edit(ctx, t, func(t *Tending) {
-		t.set(s.now(), t.State, waitsHost, because)
+		if t.State != NeedsYou { // what it needs is still so
+			t.set(s.now(), t.State, waitsHost, because)
+		}
 		t.Tries++
 		t.NextAt = s.now() + pause.Milliseconds()
 	})

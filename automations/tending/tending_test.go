@@ -23,7 +23,6 @@ import (
 	"github.com/parawork/parawork/store/tendingstore"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/forge"
-	"github.com/parawork/parawork/workspaces/stage"
 )
 
 const secret = "correct-horse-battery"
@@ -145,10 +144,6 @@ func (w *world) Push(context.Context, accounts.Actor, string) (string, error) {
 	return w.head, nil
 }
 
-func (w *world) Commit(context.Context, accounts.Actor, string, stage.CommitRequest) (workspaces.Commit, error) {
-	return workspaces.Commit{}, fault.New(fault.Conflict, "nothing_to_commit", "Nothing.")
-}
-
 func (w *world) Update(context.Context, accounts.Actor, string, workspaces.UpdateRequest) (workspaces.UpdateResult, error) {
 	switch {
 	case w.joining:
@@ -246,8 +241,7 @@ type fixture struct {
 	n     int
 }
 
-func newFixture(t *testing.T) *fixture {
-	db := storetest.SQLite(t)
+func newFixture(t *testing.T, db *store.DB) *fixture {
 	user, team := storetest.Seed(t, db)
 	f := &fixture{db: db, actor: accounts.Actor{User: user, Memberships: []accounts.Membership{{Team: team, Role: accounts.Member}}}, ctx: tenant.In(t.Context(), team.ID)}
 	if err := store.NewWorkspaces(db).InsertProject(f.ctx, workspaces.Project{ID: "prj_1", TeamID: team.ID, Name: "p", SourceKind: workspaces.SourceURL, State: workspaces.ProjectReady}); err != nil {
@@ -313,7 +307,7 @@ func (f *fixture) run(w *world, r tending.Request) (tending.Tending, []tending.R
 // after each of its effects.
 func TestTendedUntilMerged(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := newFixture(t, storetest.SQLite(t))
 	for killAt := 0; ; killAt++ {
 		w := f.world(t, killAt)
 		got, rounds := f.run(w, tending.Request{Merge: workspaces.StrategySquash})
@@ -348,17 +342,19 @@ func TestTendedUntilMerged(t *testing.T) {
 // A failure that stays after fixes, and a limit of rounds, end in a question to people, asked once.
 func TestTendingAsksPeople(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	w := f.world(t, 0)
-	w.stubborn, w.base = true, 0
-	got, rounds := f.run(w, tending.Request{})
-	if got.Code != tending.SameFailure || len(rounds) != 2 || len(w.told) != 1 || !strings.Contains(w.told[0], "unit failed again in the same way after 2 rounds") {
-		t.Errorf("%+v after %d rounds, told %q", got, len(rounds), w.told)
-	}
-	got, rounds = f.run(w, tending.Request{Limits: tending.Limits{Rounds: 1}}) // somebody continues
-	if got.Code != tending.RoundsSpent || len(rounds) != 3 || len(w.told) != 2 {
-		t.Errorf("%+v after %d rounds, told %q", got, len(rounds), w.told)
-	}
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		f := newFixture(t, db)
+		w := f.world(t, 0)
+		w.stubborn, w.base = true, 0
+		got, rounds := f.run(w, tending.Request{})
+		if got.Code != tending.SameFailure || len(rounds) != 2 || len(w.told) != 1 || !strings.Contains(w.told[0], "unit failed again in the same way after 2 rounds") {
+			t.Errorf("%+v after %d rounds, told %q", got, len(rounds), w.told)
+		}
+		got, rounds = f.run(w, tending.Request{Limits: tending.Limits{Rounds: 1}}) // somebody continues
+		if got.Code != tending.RoundsSpent || len(rounds) != 3 || len(w.told) != 2 {
+			t.Errorf("%+v after %d rounds, told %q", got, len(rounds), w.told)
+		}
+	})
 }
 
 func TestDecide(t *testing.T) {

@@ -19,7 +19,6 @@ import (
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/forge"
-	"github.com/parawork/parawork/workspaces/stage"
 )
 
 // State is what becomes of a pull request.
@@ -170,8 +169,6 @@ type Forge interface {
 // Branch is what the package needs of a workspace's branch.
 type Branch interface {
 	Push(ctx context.Context, actor accounts.Actor, workspaceID string) (commit string, err error)
-	// Commit commits what the agent left uncommitted.
-	Commit(ctx context.Context, actor accounts.Actor, workspaceID string, r stage.CommitRequest) (workspaces.Commit, error)
 	// Update brings the base, as the Git host has it now, into the branch.
 	Update(ctx context.Context, actor accounts.Actor, workspaceID string, r workspaces.UpdateRequest) (workspaces.UpdateResult, error)
 	BeginResolve(ctx context.Context, actor accounts.Actor, workspaceID, strategy string) (workspaces.Resolve, error)

@@ -19,7 +19,6 @@ import (
 	"github.com/parawork/parawork/store/tendingstore"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
-	commits "github.com/parawork/parawork/workspaces/stage"
 )
 
 // automations do work that no person waits at.
@@ -49,10 +48,6 @@ type branches struct {
 func (b branches) Push(ctx context.Context, actor accounts.Actor, workspaceID string) (string, error) {
 	p, err := b.push(ctx, actor, workspaceID)
 	return p.Commit, err
-}
-
-func (b branches) Commit(ctx context.Context, actor accounts.Actor, workspaceID string, r commits.CommitRequest) (workspaces.Commit, error) {
-	return b.w.Stage.Commit(ctx, actor, workspaceID, r)
 }
 
 func (b branches) Update(ctx context.Context, actor accounts.Actor, workspaceID string, r workspaces.UpdateRequest) (workspaces.UpdateResult, error) {

@@ -39,7 +39,7 @@ const CODES: Record<string, string> = {
   round: t`The agent works on what is left to do.`,
   agent_asks: t`The agent asks a question.`,
   same_failure: t`A check fails in the same way after two rounds.`,
-  nothing_changed: t`The agent changed nothing about what is wrong.`,
+  nothing_changed: t`The agent committed nothing about what is wrong.`,
   rounds_spent: t`The limit of rounds is reached.`,
   money_spent: t`The limit of money is reached.`,
   agent_failed: t`The agent could not do the round.`,
