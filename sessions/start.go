@@ -111,7 +111,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	}
 	if resumed != nil && !plan.Resumed {
 		row.StateReason = "started again: the agent has no conversation to continue"
-		if l.Prompt = s.handover(ctx, *resumed); l.Prompt != "" {
+		if l.Prompt = handover(ctx, s, *resumed); l.Prompt != "" {
 			if from, err := s.cfg.Agents.Plan(req.Agent, l); err == nil { // a program that takes no prompts begins without one
 				plan, row.Prompt = from, l.Prompt
 				row.StateReason = "started again with what its last checkpoint knows: the agent has no conversation to continue"
@@ -144,7 +144,7 @@ func (s *Service) tools(ctx context.Context, w workspaces.Workspace, place *exec
 }
 
 // handover returns the first prompt of a session that replaces one whose conversation cannot be continued; "" = none.
-func (s *Service) handover(ctx context.Context, old Session) string {
+func handover(ctx context.Context, s *Service, old Session) string {
 	if s.cfg.Checkpoints == nil {
 		return ""
 	}

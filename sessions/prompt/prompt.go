@@ -74,8 +74,9 @@ const (
 type Request struct {
 	ID     string // chosen by a caller that must know later whether it was added; "" = a new one. It cannot be added twice
 	Text   string
-	Now    bool // before the others, and even if the agent's input field holds somebody's text
-	Resume bool // an ended session is resumed first
+	Now    bool   // before the others, and even if the agent's input field holds somebody's text
+	Resume bool   // an ended session is resumed first
+	Held   string // why it waits for somebody to send it; "" = it does not
 }
 
 // Edit changes a prompt; nil and false leave a field unchanged.
@@ -110,7 +111,7 @@ func (q *Queue) AddPrompt(ctx context.Context, actor accounts.Actor, sessionID s
 		return Prompt{}, err
 	}
 	p := Prompt{ID: id.New("prm"), TeamID: to.TeamID, WorkspaceID: to.WorkspaceID, SessionID: to.ID, Text: n.Text, State: Queued,
-		Urgent: n.Now, CreatedBy: actor.User.ID, CreatedAt: q.now()}
+		Urgent: n.Now, Held: n.Held, CreatedBy: actor.User.ID, CreatedAt: q.now()}
 	if n.ID != "" {
 		p.ID = n.ID
 	}

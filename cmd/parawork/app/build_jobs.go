@@ -6,6 +6,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/automations/jobs"
+	"github.com/parawork/parawork/automations/resets"
 	"github.com/parawork/parawork/automations/tending"
 	"github.com/parawork/parawork/automations/triggers"
 	"github.com/parawork/parawork/executors"
@@ -14,6 +15,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/automationstore"
 	"github.com/parawork/parawork/store/jobstore"
 	"github.com/parawork/parawork/store/tendingstore"
@@ -26,6 +28,7 @@ type automations struct {
 	jobs     *jobs.Service
 	triggers *triggers.Service
 	tending  *tending.Service
+	resets   *resets.Service
 }
 
 func newAutomations(a *App) *automations {
@@ -36,7 +39,20 @@ func newAutomations(a *App) *automations {
 	tended := tending.New(tending.Config{Store: tendingstore.New(a.db), Forge: a.forge, Branch: branches{pusher{a.origin}, a.workspaces}, Sessions: a.sessions, Prompts: a.sessions.Queue, Workspaces: a.workspaces.Records,
 		Actor: a.directory.Actor, Admit: a.admits, Announce: needs{a.directory, a.workspaces, a.notify}.tell, Spent: spent{a.tokens}.of, Secrets: a.secrets, Bus: a.bus, Events: a.events, Log: a.logOf("tending")})
 	return &automations{work, triggers.New(triggers.Config{Store: automationstore.New(a.db), Jobs: work, Secrets: a.vault, Actor: a.directory.Actor, Events: a.events, PublicURL: a.cfg.Server.PublicURL,
-		Happened: tended.Happened, Log: a.logOf("automations")}), tended}
+		Happened: tended.Happened, Log: a.logOf("automations")}), tended, resets.New(resets.Config{Open: store.NewSessions(a.db).OpenSessions, Get: a.sessions.Get, Prompts: a.sessions.Queue, Answer: a.sessions.Board.Answer,
+		Actor: a.directory.Actor, Admit: a.admitsTo, Log: a.logOf("resets")})}
+}
+
+// admitsTo returns why a user may not have an agent work in a workspace, by their role and by what holds besides.
+func (a *App) admitsTo(ctx context.Context, actor accounts.Actor, workspaceID string) error {
+	w, err := a.workspaces.Records.Workspace(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	if err := accounts.Can(actor, accounts.TypeTerminal, accounts.Object{TeamID: w.TeamID, OwnerID: w.CreatedBy, Private: w.Private}); err != nil {
+		return err
+	}
+	return a.admits(ctx, actor, w)
 }
 
 // branches are the branches of workspaces whose pull requests are tended.

@@ -20,6 +20,7 @@ func (a *App) components() []component {
 		{"enforce", a.enforcer.Run},            // suspends and wakes sandboxes
 		{"automations", a.triggers.Run},        // asks for jobs
 		{"tending", a.tending.Run},             // prompts agents, pushes
+		{"resets", a.resets.Run},               // prompts agents
 		{"jobs", a.jobs.Run},                   // asks for sandboxes, workspaces and sessions
 		{"sandboxes", a.toolbox.sandboxes.Run}, // deletes workspaces
 		{"agent", a.toolbox.agent.Run},         // calls tools, asks in sessions

@@ -84,7 +84,7 @@ func TestOrderOfRecoveryAndOfEnding(t *testing.T) {
 	for _, s := range h.components() {
 		got = append(got, s.name)
 	}
-	if want := []string{"suspension", "enforce", "automations", "tending", "jobs", "sandboxes", "agent", "subagents", "runs", "first sessions", "reviews", "issues", "forge", "disk", "browsers", "artifacts", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "tasks", "checkpoints", "edits", "languages", "code", "commands", "sessions",
+	if want := []string{"suspension", "enforce", "automations", "tending", "resets", "jobs", "sandboxes", "agent", "subagents", "runs", "first sessions", "reviews", "issues", "forge", "disk", "browsers", "artifacts", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "tasks", "checkpoints", "edits", "languages", "code", "commands", "sessions",
 		"sync", "gate", "network", "limits", "executors", "counters", "ledger", "machines", "facts", "tool calls", "audit", "memory", "caches"}; !slices.Equal(got, want) {
 		t.Errorf("ending: %q, not %q", got, want)
 	}
