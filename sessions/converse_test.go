@@ -78,9 +78,10 @@ func (s *server) converses(t *testing.T, id string, want ...string) {
 	}
 }
 
-// says types a prompt into a running agent once its screen is quiet.
+// says types a prompt into a running agent once it is idle and its screen quiet.
 func (s *server) says(t *testing.T, h *harness, id, prompt string) {
 	t.Helper()
+	s.reaches(t, id, state.Idle)
 	for before := -1; ; time.Sleep(700 * time.Millisecond) {
 		now := len(s.output(t, id))
 		if now == before {
@@ -189,7 +190,6 @@ func TestConversationOfClaudeCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.reaches(t, next.ID, state.Idle)
 	s.says(t, h, next.ID, scripted(t, "More.", step{"text": "Gladly.", "usage": step{"in": 2, "out": 3}}))
 	s.converses(t, next.ID, "prompt More.", "text Gladly.", "usage in 2 out 3 read 0 written 0 reasoning 0")
 	c, err = s.Conversation(t.Context(), next.ID, conversation.Query{Limit: 1})
@@ -264,7 +264,6 @@ func TestConversationOfCodex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.reaches(t, next.ID, state.Idle)
 	s.says(t, h, next.ID, scripted(t, "More.", step{"text": "Gladly.", "usage": step{"in": 2, "out": 3}}))
 	s.converses(t, next.ID, "prompt More.", "text Gladly.", "usage in 2 out 3 read 0 written 0 reasoning 0")
 	s.converses(t, row.ID, first...)
