@@ -106,7 +106,8 @@ export function InboxScreen({ empty }: { empty: ReactNode }) {
                     tabIndex={-1}
                     data-keys="question"
                     aria-label={i.workspace_name}
-                    className="-outline-offset-2"
+                    // Of hundreds of cards the browser lays out and paints those that are seen; keys, focus and search find all.
+                    className="-outline-offset-2 [contain-intrinsic-size:auto_6rem] [content-visibility:auto]"
                   >
                     <InboxCard
                       item={i}
