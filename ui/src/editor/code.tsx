@@ -186,12 +186,7 @@ export default function Code({
     v.focus();
     if (begin.current) {
       goTo(v, offsetIn(v.state.doc, begin.current.line, begin.current.character));
-      const { line, end_line } = begin.current;
-      const head = end_line > line ? offsetIn(v.state.doc, end_line, Number.POSITIVE_INFINITY) : undefined;
-      v.dispatch({
-        effects: linked.of(begin.current),
-        selection: head === undefined ? undefined : { anchor: v.state.selection.main.anchor, head },
-      });
+      v.dispatch({ effects: linked.of(begin.current) });
     }
     return () => {
       window.clearTimeout(timer);
