@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path"
@@ -102,6 +103,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(path.Clean("/"+r.URL.Path), "/")
 	switch {
 	case strings.HasPrefix(name, assetsDir):
+		ofPages := head.Clone()
 		head.Set("Cache-Control", "public, max-age=31536000, immutable")
 		if neverPages(name) {
 			for _, of := range [...]string{"Content-Security-Policy", "Permissions-Policy", "X-Frame-Options", "Cross-Origin-Opener-Policy"} {
@@ -110,8 +112,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		if !h.serveFile(w, r, name) {
 			// A page of an older version asks for a file that is gone. HTML in its place would be a MIME error.
+			maps.Copy(head, ofPages)
 			head.Set("Cache-Control", "no-store")
-			head.Set("Content-Security-Policy", h.contentPolicy())
 			http.Error(w, "no such file", http.StatusNotFound)
 		}
 	case name == "login" && !r.URL.Query().Has("step") && h.serveFile(w, r, signInFile):
