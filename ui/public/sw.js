@@ -44,13 +44,16 @@ async function kept(path) {
   return (await caches.match(path, { cacheName })) ?? Response.error();
 }
 
-/** Names of assets carry a hash of their content. What a page has loaded of this version is kept with it. */
+/**
+ * Names of assets carry a hash of their content. What a page has loaded of this version is kept with it; where nothing can be kept, on a full
+ * disk for one, it comes from the server all the same.
+ */
 async function asset(request) {
-  const cache = await caches.open(cacheName);
-  const known = await cache.match(request);
+  const cache = await caches.open(cacheName).catch(() => undefined);
+  const known = await cache?.match(request).catch(() => undefined);
   if (known) return known;
   const answer = await fetch(request);
-  if (answer.ok && answer.status === 200) await cache.put(request, answer.clone());
+  if (answer.ok && answer.status === 200) await cache?.put(request, answer.clone()).catch(() => {});
   return answer;
 }
 
