@@ -36,9 +36,11 @@ func (c *Client) dialPipe(ctx context.Context, path ...string) (net.Conn, error)
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
 	conn, err := c.open(life, end, q, name)
-	if !stop() && err == nil { // ctx ended during the handshake
-		_ = conn.Close()
-		conn, err = nil, context.Cause(ctx)
+	if !stop() { // ctx ended during the handshake, whatever came of that
+		if err == nil {
+			_ = conn.Close()
+		}
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		end(nil)
