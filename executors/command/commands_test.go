@@ -169,17 +169,18 @@ func TestCommandsAsRoot(t *testing.T) {
 
 func TestCancelWhileItsPlaceIsMade(t *testing.T) {
 	h := newHarness(t)
-	h.ex.Set(fake.Knobs{CreateDelay: 300 * time.Millisecond})
+	ctx, cancel := context.WithCancel(h.ctx)
+	made := make(chan struct{})
+	h.ex.Set(fake.Knobs{Creating: func(context.Context) { cancel(); <-made }})
 	c := h.commands(command.Config{})
 	defer h.run(c)()
-	ctx, cancel := context.WithTimeout(h.ctx, 20*time.Millisecond)
-	defer cancel()
 	got, err := c.Exec(ctx, command.Request{WorkspaceID: h.ws, Command: "true"})
-	if !errors.Is(err, context.DeadlineExceeded) || got.State != command.Cancelled {
+	if !errors.Is(err, context.Canceled) || got.State != command.Cancelled {
 		t.Errorf("command %+v, %v", got, err)
 	}
 	if kept, err := c.Command(h.ctx, got.ID); err != nil || kept.State != command.Cancelled {
 		t.Errorf("stored %+v, %v", kept, err)
 	}
+	close(made)
 	h.ensure()
 }
