@@ -323,7 +323,7 @@ test("the same on a phone, in both themes", part, async () => {
   await phone.getByRole("menuitem", { name: "Edit the file" }).tap();
   await both("the editor", phone.getByRole("textbox", { name: "Text of notes.txt" }));
   await shot(phone, "editor-phone");
-  await phone.getByRole("button", { name: "More: new file, rename, delete" }).tap();
+  await phone.getByRole("button", { name: "More: new file, link, rename, delete" }).tap();
   await phone.getByRole("menuitem", { name: "Rename…" }).waitFor();
   await phone.keyboard.press("Escape");
   await phone.getByRole("button", { name: "All files", exact: true }).tap();
