@@ -86,7 +86,7 @@ describe("agents", () => {
     await compose.prompt.fill('touch by-hand\n#write {"path":"made.txt","text":"one\\ntwo\\n"}');
     await compose.create.click();
     await page.waitForURL(/\/runs\/run_/);
-    const rows = page.getByRole("region", { name: "Attempts" }).getByRole("article");
+    const rows = page.getByRole("region", { name: "Attempts", exact: true }).getByRole("article");
     const row = (name) => page.getByRole("article", { name });
     for (const name of [/^Claude Code/, /^Codex/]) await until(`${name} has written two lines`, async () => /\+2/.test(await row(name).innerText()));
     await page.getByRole("rowheader", { name: "by-hand" }).waitFor();

@@ -40,7 +40,7 @@ describe("runs", { skip: !haveChromium && "Chromium is not installed" }, () => {
     await compose.prompt.fill("touch made-here 30");
     await compose.create.click();
     await page.waitForURL(/\/runs\/run_/);
-    const cards = page.getByRole("region", { name: "Attempts" }).getByRole("article");
+    const cards = page.getByRole("region", { name: "Attempts", exact: true }).getByRole("article");
     await until("three attempts are shown", async () => (await cards.count()) === 3);
     await page.getByText("Working").first().waitFor();
     // The talker repeats its prompt; the shell runs it.
@@ -113,7 +113,7 @@ describe("runs", { skip: !haveChromium && "Chromium is not installed" }, () => {
       await signIn(page, instance, password);
       const run = (await instance.api("GET", `/teams/${instance.team}/runs`)).items.at(-1);
       await page.goto(`${instance.url}/${instance.team}/runs/${run.id}`);
-      await page.getByRole("region", { name: "Attempts" }).waitFor();
+      await page.getByRole("region", { name: "Attempts", exact: true }).waitFor();
       await shot(page, `run-phone-${colorScheme}`);
       assert.deepEqual(await axe(page), []);
       assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page does not scroll sideways");
