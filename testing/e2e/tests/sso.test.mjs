@@ -76,6 +76,7 @@ describe("signing in elsewhere", { skip: !haveChromium && "Chromium is not insta
     assert.equal(new URL(page.url()).pathname, `/${instance.team}/settings/security`);
     assert.deepEqual(await axe(page), []);
 
+    await page.goto("about:blank"); // a page that notices the end of its login leaves by itself
     await page.request.post(`${instance.url}/api/v1/logout`);
     await goes(page, "Continue as Mika K");
     await page.getByLabel("Code from your authenticator app").fill(totp(secret, 1));
