@@ -91,6 +91,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await third.getByLabel("Recovery code").fill(codes[0].toUpperCase());
     await third.getByRole("button", { name: "Sign in" }).click();
     await inside(third);
+    await third.goto("about:blank");
     await third.request.post(`${at}/api/v1/logout`);
     await type(third);
     await third.getByRole("button", { name: "Use a recovery code" }).click();
@@ -124,6 +125,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
 
     // While nobody touches the device, the password leads to the second step.
     await device.present(false);
+    await page.goto("about:blank"); // a page that notices the end of its login leaves by itself
     await page.request.post(`${at}/api/v1/logout`);
     await type(page);
     const ask = page.getByRole("button", { name: "Use a passkey" });
@@ -135,6 +137,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     assert.deepEqual(sessions.find((s) => s.current).factors, ["password", "passkey"]);
 
     // Alone, by the button or by the browser's own suggestion in the field, whichever comes first here.
+    await page.goto("about:blank"); // a page that notices the end of its login leaves by itself
     await page.request.post(`${at}/api/v1/logout`);
     await page.goto(`${at}/login?next=/${instance.team}/settings/security`);
     await page.waitForURL((u) => u.pathname.endsWith("/settings/security"));
