@@ -186,6 +186,8 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     assert.ok(before > 1);
     await instance.api("POST", `/sessions/${s.id}/stop`, { grace_ms: 200 });
     await close(page);
+    await lost.getByRole("button", { name: "Sign in", exact: true }).waitFor();
+    await lost.goto("about:blank"); // Chromium may not close a page that still waits for a passkey
     await lost.context().close();
   });
 
