@@ -170,7 +170,7 @@ func (s *Service) look(ctx context.Context, id string) error {
 	if known {
 		return nil
 	}
-	_, err = s.cfg.Prompts.AddPrompt(ctx, actor, id, prompt.Request{ID: this, Text: text, Held: held(due(id, *l, inRow(all, this, l.At)))})
+	_, err = s.cfg.Prompts.AddPrompt(ctx, actor, id, prompt.Request{ID: this, Text: text, Held: held(*l, due(id, *l, inRow(all, this, l.At)))})
 	return err
 }
 
@@ -223,9 +223,13 @@ func due(sessionID string, l usagelimit.Limit, asked int) int64 {
 }
 
 // held says in the queue what a planned prompt waits for.
-func held(at int64) string {
-	if at == 0 {
+func held(l usagelimit.Limit, at int64) string {
+	when := time.UnixMilli(at).UTC().Format("2006-01-02 15:04") + " UTC"
+	switch {
+	case at == 0:
 		return "the limit of its provider does not end by itself, or stopped the agent again and again: send this when it may go on"
+	case l.Until == 0:
+		return "its provider did not say when the limit ends: it is tried again at " + when
 	}
-	return "waits for the limit of its provider until " + time.UnixMilli(at).UTC().Format("2006-01-02 15:04") + " UTC"
+	return "waits for the limit of its provider until " + when
 }
