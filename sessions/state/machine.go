@@ -36,6 +36,7 @@ type Machine struct {
 	doneAt  time.Time         // when it finished its turn on its own and nobody has typed since
 	limit   *usagelimit.Limit // of its provider, which ended its last turn; typing does not end it, work does
 	limited *usagelimit.Limit // as last evaluated
+	busyAt  time.Time         // when the agent last said that it works, by the clock that dates its limits: older ones are of earlier turns
 
 	words     [agents.Sources]said
 	anyMood   bool

@@ -365,13 +365,43 @@ func TestALimitLastsUntilTheNextTurn(t *testing.T) {
 		t.Fatal("a restart forgot the limit")
 	}
 	q.pass(time.Second)
-	q.from(agents.FromHook, agents.Busy)
+	q.m.Observe(q.now, agents.Hint{Source: agents.FromHook, Mood: agents.Busy, At: q.now})
+	q.m.Evaluate(q.now)
 	if q.is(Working, "the next prompt"); q.m.Basis().Limit != nil {
 		t.Error("the limit outlasts the next turn")
 	}
 	q.pass(time.Minute)
 	q.m.Observe(q.now, agents.Hint{Source: agents.FromTranscript, Mood: agents.Trouble, Limit: l, At: time.UnixMilli(l.At)}) // read again
-	if q.m.Basis().Limit != nil && q.m.State == Working {
+	if q.m.Basis().Limit != nil {
 		t.Error("an old record brought the limit back")
+	}
+	// A turn that is refused at once may be over before the server knows that it began.
+	q.from(agents.FromHook, agents.Ready)
+	again := usagelimit.Of(usagelimit.Session, q.now, q.now.Add(time.Hour))
+	begun, refused := agents.Hint{Source: agents.FromHook, Mood: agents.Busy, At: q.now}, agents.Hint{Source: agents.FromTranscript, Mood: agents.Trouble, At: q.now, Limit: again}
+	q.now = q.now.Add(time.Second)
+	for _, h := range []agents.Hint{begun, refused} {
+		q.m.Observe(q.now, h)
+		q.m.Evaluate(q.now)
+	}
+	if q.m.Basis().LimitEnd() != again.Until {
+		t.Errorf("a turn that was refused at once: %+v", q.m.Basis().Limit)
+	}
+}
+
+// A sandbox whose clock is ahead delays neither the end of a limit nor the next turn.
+func TestALimitIsNotOfTheFuture(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, true)
+	p.from(agents.FromHook, agents.Busy)
+	p.pass(time.Minute)
+	ahead := p.now.AddDate(1, 0, 0)
+	p.m.Observe(p.now, agents.Hint{Source: agents.FromTranscript, Mood: agents.Trouble, At: ahead, Limit: usagelimit.Of(usagelimit.Weekly, ahead, ahead.Add(time.Hour))})
+	if l := p.m.Basis().Limit; l == nil || l.At != p.now.UnixMilli() || l.Until != 0 {
+		t.Fatalf("limit %+v at %d", l, p.now.UnixMilli())
+	}
+	p.pass(time.Minute)
+	if p.from(agents.FromHook, agents.Busy); p.m.Basis().Limit != nil {
+		t.Error("the next turn does not end it")
 	}
 }

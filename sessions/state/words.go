@@ -32,10 +32,18 @@ const sameLimit = 2 * time.Minute
 // stopped notes a limit that ended the turn, and its end when the agent is reported to have begun another one. A title that spins is no
 // sign of that: it also spins for the agent's own menus.
 func (m *Machine) stopped(at time.Time, h agents.Hint) {
+	if h.Limit != nil && h.Limit.At > at.UnixMilli() { // a sandbox says when: nothing happened later than now
+		h.Limit = usagelimit.Of(h.Limit.Kind, at, time.UnixMilli(h.Limit.Until))
+	}
 	switch l := m.limit; {
-	case h.Mood == agents.Busy && l != nil && at.UnixMilli() > l.At && (h.Source == agents.FromHook || h.Source == agents.FromTranscript || h.Source == agents.FromReport):
-		m.limit, m.dirty = nil, true
-	case h.Mood != agents.Trouble || h.Limit == nil || m.State == Working && at.Before(m.turn):
+	case h.Mood == agents.Busy && (h.Source == agents.FromHook || h.Source == agents.FromTranscript || h.Source == agents.FromReport):
+		if !h.At.IsZero() {
+			m.busyAt = later(m.busyAt, at)
+		}
+		if l != nil && at.UnixMilli() > l.At {
+			m.limit, m.dirty = nil, true
+		}
+	case h.Mood != agents.Trouble || h.Limit == nil || at.Before(m.busyAt):
 	case l == nil || h.Limit.At-l.At > sameLimit.Milliseconds():
 		m.limit, m.dirty = h.Limit, true
 	case l.Until == 0 && h.Limit.Until != 0 && l.At-h.Limit.At <= sameLimit.Milliseconds(): // another source knows more of it
