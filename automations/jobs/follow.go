@@ -246,6 +246,8 @@ func (s *Service) see(ctx context.Context, j Job) (Job, error) {
 		return s.sawEnd(ctx, j, one)
 	case now >= j.Deadline:
 		return s.decide(ctx, j.ID, Timeout, "job_timeout", fmt.Sprintf("It did not end within %s.", time.Duration(j.Request.TimeoutMs)*time.Millisecond))
+	case one.Basis.Limit.Passes(): // the agent goes on when that is over
+		return j, nil
 	case one.State == state.Waiting && (one.Question != nil || now-one.StateAt >= asksFor.Milliseconds()):
 		title := one.StateReason
 		if one.Question != nil && one.Question.Title != "" {
@@ -282,7 +284,7 @@ func (s *Service) sawIdle(ctx context.Context, j Job, one sessions.Session) (Job
 	if !is.Done() {
 		return j, nil
 	}
-	if why, reason, _ := sessions.Attention(one); why == "failed" {
+	if why, reason, _ := sessions.Attention(one); why == "failed" || why == "limited" {
 		return s.decide(ctx, j.ID, Failed, "job_agent_failed", s.masked(ctx, j.TeamID, "The agent failed: "+reason))
 	}
 	return s.decide(ctx, j.ID, Completed, "", "")

@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
+	"github.com/parawork/parawork/sessions/usagelimit"
 	"github.com/parawork/parawork/tools/artifacts"
 )
 
@@ -120,6 +121,11 @@ func TestEndsOfJobs(t *testing.T) {
 				one.State, one.Basis.Failed, one.StateReason = state.Idle, true, "the model is overloaded"
 			})
 		}, jobs.Failed, "job_agent_failed", 1},
+		"spend limit": {func(j jobs.Job) {
+			h.becomes(j.SessionID, func(one *sessions.Session) {
+				one.State, one.Basis.Failed, one.Basis.Limit = state.Idle, true, usagelimit.Of(usagelimit.Spend, h.now, time.Time{})
+			})
+		}, jobs.Failed, "job_agent_failed", 1},
 		"stopped": {func(j jobs.Job) {
 			h.becomes(j.SessionID, func(one *sessions.Session) { one.State, one.StateReason = state.Exited, "stopped by Bob" })
 		}, jobs.Cancelled, "job_stopped", 0},
@@ -137,6 +143,29 @@ func TestEndsOfJobs(t *testing.T) {
 		if again, err := s.Cancel(t.Context(), j.ID, "Ann"); err != nil || again.Status != c.status {
 			t.Errorf("%s: cancelled afterwards: %s %v", name, again.Status, err)
 		}
+	}
+}
+
+// An agent that waits for a limit of its provider has neither done its work nor failed.
+func TestAJobOutlastsALimit(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	s, _ := h.serve()
+	j := h.until(s, h.create(s, jobs.Request{ProjectID: "prj_1"}).ID, is(jobs.Running))
+	h.becomes(j.SessionID, func(one *sessions.Session) {
+		one.State, one.Basis.Failed, one.Basis.Limit = state.Idle, true, usagelimit.Of(usagelimit.Session, h.now, time.Time{})
+	})
+	other := h.until(s, h.create(s, jobs.Request{ProjectID: "prj_1"}).ID, is(jobs.Running)) // meanwhile
+	h.exits(other.SessionID, 0)
+	h.until(s, other.ID, done)
+	if j, err := s.Get(t.Context(), j.ID); err != nil || j.Status != jobs.Running {
+		t.Fatalf("at the limit: %s %s, %v", j.Status, j.Error, err)
+	}
+	h.becomes(j.SessionID, func(one *sessions.Session) {
+		one.Basis.Failed, one.Basis.Limit, one.Basis.DoneAt = false, nil, h.now.UnixMilli()
+	})
+	if j = h.until(s, j.ID, done); j.Status != jobs.Completed {
+		t.Errorf("after the limit: %s %s", j.Status, j.Error)
 	}
 }
 

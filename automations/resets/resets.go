@@ -212,7 +212,7 @@ func inRow(all []prompt.Prompt, this string, at int64) (n int) {
 
 // due is when an agent goes on that was asked to so often already, ms UTC; 0: a person decides.
 func due(sessionID string, l usagelimit.Limit, asked int) int64 {
-	if asked >= mostInRow || l.Kind == usagelimit.Spend {
+	if asked >= mostInRow || !l.Passes() {
 		return 0
 	}
 	if l.Until == 0 {

@@ -323,6 +323,7 @@ func (s *Service) turn(ctx context.Context, actor accounts.Actor, t Tending, r R
 			return s.over(ctx, t, r, AgentFailed, why)
 		}
 		return s.spoke(ctx, t, r, said)
+	case one.Basis.Limit.Passes(): // the agent goes on when that is over
 	case one.State == state.Waiting && (one.Question != nil || s.now()-one.StateAt >= asksFor):
 		title := one.StateReason
 		if one.Question != nil && one.Question.Title != "" {
@@ -334,7 +335,7 @@ func (s *Service) turn(ctx context.Context, actor accounts.Actor, t Tending, r R
 		if !is.Done() {
 			break
 		}
-		if why, reason, _ := sessions.Attention(one); why == "failed" {
+		if why, reason, _ := sessions.Attention(one); why == "failed" || why == "limited" {
 			return s.over(ctx, t, r, AgentFailed, "The agent failed: "+reason)
 		}
 		return s.spoke(ctx, t, r, said)

@@ -47,6 +47,9 @@ func (l Limit) Words() string {
 	return "reached a limit of its provider"
 }
 
+// Passes reports whether time alone ends it, so that the agent goes on by itself.
+func (l *Limit) Passes() bool { return l != nil && l.Kind != Spend }
+
 // Of returns a limit that stopped an agent at a time. An end that is over by then, or too far away, is unknown.
 func Of(kind string, at, until time.Time) *Limit {
 	l := &Limit{Kind: kind, At: at.UnixMilli()}

@@ -329,7 +329,7 @@ func (s *Service) sawEnd(ctx context.Context, a Subagent, one sessions.Session) 
 
 // sawIdle records a result once the agent has done what it was last asked.
 func (s *Service) sawIdle(ctx context.Context, a Subagent, one sessions.Session) (Subagent, error) {
-	if a.Agent == agents.Command { // it is done when it exits
+	if a.Agent == agents.Command || one.Basis.Limit.Passes() { // it is done when it exits; it goes on when the limit is over
 		return a, nil
 	}
 	sentAt := one.PromptSentAt
@@ -358,7 +358,7 @@ func (s *Service) sawIdle(ctx context.Context, a Subagent, one sessions.Session)
 	if !is.Done() {
 		return a, nil
 	}
-	if why, reason, _ := sessions.Attention(one); why == "failed" {
+	if why, reason, _ := sessions.Attention(one); why == "failed" || why == "limited" {
 		return s.done(ctx, a, Failed, text, "subagent_agent_failed", reason, true)
 	}
 	return s.done(ctx, a, Completed, text, "", "", true)

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
+	"github.com/parawork/parawork/sessions/usagelimit"
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/workspaces"
@@ -72,6 +73,26 @@ func TestTheLastMessageIsTheResult(t *testing.T) {
 	}
 	if _, err := s.Message(t.Context(), h.top(), a.ID, "still there?"); fault.CodeOf(err) != "subagent_ended" {
 		t.Errorf("a message to one that has ended: %v", err)
+	}
+}
+
+// An agent that waits for a limit of its provider has no result yet; one whose limit no time ends has failed.
+func TestALimitIsNoResult(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	s, _ := h.serve()
+	a := h.spawn(s, h.top(), subagents.Request{})
+	h.until(s, a.ID, is(subagents.Working))
+	h.asked(a.SessionID, "do it")
+	for _, kind := range []string{usagelimit.Session, usagelimit.Spend} {
+		h.says(a.SessionID, "You've hit a limit")
+		h.becomes(a.SessionID, func(one *sessions.Session) {
+			one.State, one.Basis.Failed, one.Basis.Limit = state.Idle, true, &usagelimit.Limit{Kind: kind}
+		})
+		h.pass(time.Minute)
+	}
+	if a = h.until(s, a.ID, func(a subagents.Subagent) bool { return !a.Status.Busy() }); a.Status != subagents.Failed || a.Code != "subagent_agent_failed" {
+		t.Errorf("%+v", a)
 	}
 }
 
