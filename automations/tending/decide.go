@@ -73,7 +73,7 @@ const (
 const (
 	fresh    = 90 * time.Second // after a push the Git host has not begun all checks
 	settle   = time.Minute      // reviewers write several comments
-	patient  = 20 * time.Minute // a round does not wait longer for checks that run while others have failed or somebody commented
+	patient  = 20 * time.Minute // a round waits no longer for checks that run while others have failed or somebody commented, nor for more comments
 	every    = time.Minute      // between looks at what changes
 	quietly  = 5 * time.Minute  // between others
 	sameRuns = 2                // rounds that left a failure as it was
@@ -102,7 +102,7 @@ func decide(t Tending, rounds []Round, f Facts) move {
 	waited := t.Code == waitsChecks && f.Now-t.Since > patient.Milliseconds()
 	urgent := len(d.Checks) > 0 || len(d.Comments) > 0 || d.Conflict
 	switch {
-	case f.Now-newest < settle.Milliseconds():
+	case f.Now-newest < settle.Milliseconds() && !(t.Code == waitsComments && f.Now-t.Since > patient.Milliseconds()): // the host's clock may be ahead
 		return move{code: waitsComments, because: "Somebody is commenting. It waits a minute, so that all comments become one round.", in: settle}
 	case pending && !d.Conflict && !waited:
 		return move{code: waitsChecks, because: "Its checks run.", in: every}

@@ -388,6 +388,9 @@ func TestDecide(t *testing.T) {
 		{"somebody comments", tending.Tending{}, nil, pull(func(a *forge.Attended) {
 			a.Threads = []forge.Thread{{ID: "t", Comments: []forge.Comment{{ID: "1", Text: "x", Writes: true, At: now - 1000}}}}
 		}), "wait", "waiting_comments"},
+		{"the host's clock is ahead", tending.Tending{Code: "waiting_comments", Since: now - 30*60_000, Limits: tending.Limits{Rounds: 1}}, nil, pull(func(a *forge.Attended) {
+			a.Threads = []forge.Thread{{ID: "t", Comments: []forge.Comment{{ID: "1", Text: "x", Writes: true, At: now + 90*60_000}}}}
+		}), "begin", ""},
 		{"an outsider comments", tending.Tending{}, nil, pull(func(a *forge.Attended) {
 			a.Threads = []forge.Thread{{ID: "t", Comments: []forge.Comment{{ID: "1", Text: "x", At: 1}}}}
 		}), "wait", "waiting_merge"},
