@@ -82,6 +82,8 @@ describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }
     await fresh.getByRole("button", { name: "Push and open the pull request" }).click();
     await card.getByRole("link", { name: "#1 Fix the login" }).waitFor();
     await card.getByText("Draft", { exact: true }).waitFor();
+    const top = async (c) => (await c.boundingBox()).y;
+    assert.ok((await top(card)) < (await top(page.getByRole("region", { name: "Merge into main" }))), "what is open comes first");
     const [there] = await hub.tell("pulls", { kind: "github" });
     assert.equal(there.Body, "It was broken.");
     assert.equal(there.Sha, (await hub.tell("ref", { kind: "github", branch: ws.branch })).commit);

@@ -8,6 +8,8 @@ export type Place = "first" | "before" | "beside" | "after";
 export interface Slot {
   id: string;
   place: Place;
+  /** Where it stands instead while a pull request is open: that is the way on then. */
+  open?: Place;
   Card: LazyExoticComponent<ComponentType<CardProps>>;
 }
 
@@ -20,7 +22,7 @@ export const SLOTS: readonly Slot[] = [
   { id: "merge", place: "beside", Card: lazy(() => import("./merge")) },
   { id: "report", place: "beside", Card: lazy(() => import("./report")) },
   { id: "queue", place: "beside", Card: lazy(() => import("./queue")) },
-  { id: "pull-request", place: "beside", Card: lazy(() => import("./pull-request")) },
-  { id: "tending", place: "beside", Card: lazy(() => import("./tending")) },
+  { id: "pull-request", place: "beside", open: "before", Card: lazy(() => import("./pull-request")) },
+  { id: "tending", place: "beside", open: "before", Card: lazy(() => import("./tending")) },
   { id: "push", place: "after", Card: lazy(() => import("./push")) },
 ];

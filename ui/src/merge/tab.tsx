@@ -9,6 +9,8 @@ const ORDER = ["first", "before", "beside", "after"] as const;
 
 /** Everything on the way from "it is done" to "it is merged", from top to bottom. */
 export default function MergeTab({ workspace }: { workspace: Workspace }) {
+  const state = workspace.pull_request?.state;
+  const open = state === "open" || state === "draft";
   return (
     <section
       aria-label={t`Update, merge, push`}
@@ -18,7 +20,7 @@ export default function MergeTab({ workspace }: { workspace: Workspace }) {
     >
       <div className="mx-auto flex max-w-3xl flex-col gap-4 p-4">
         <GitWork workspace={workspace} />
-        {ORDER.flatMap((place) => SLOTS.filter((s) => s.place === place)).map(({ id, Card }) => (
+        {ORDER.flatMap((place) => SLOTS.filter((s) => ((open && s.open) || s.place) === place)).map(({ id, Card }) => (
           <Suspense key={id} fallback={<Skeleton rows={2} />}>
             <Card workspace={workspace} />
           </Suspense>
