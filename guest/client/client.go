@@ -91,6 +91,9 @@ func (c *Client) Close() {
 
 var errClosed = fault.New(fault.Unavailable, "guest_closed", "The connection to the sandbox was closed.")
 
+// errCut says that a pipe was cut under a request, so that the guest may have received it, and that no other pipe reaches the guest.
+var errCut = errors.New("the pipe before was cut")
+
 // unreachable reports that the guest cannot be reached, and wraps the cause.
 func unreachable(err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
@@ -129,9 +132,12 @@ func (c *Client) do(ctx context.Context, q request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	for again := false; ; again = true {
+	for cut := error(nil); ; { // cut is why the first pipe ended with the request under way
 		p, fresh, err := c.connect(ctx)
 		if err != nil {
+			if cut != nil && ctx.Err() == nil && !errors.Is(err, errClosed) {
+				err = fmt.Errorf("%w (%w: %w)", err, errCut, cut)
+			}
 			return nil, err
 		}
 		r, err := c.build(ctx, q, payload, p.signer)
@@ -149,10 +155,10 @@ func (c *Client) do(ctx context.Context, q request) (*http.Response, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if p.conn.Err() == nil || fresh || again || q.body != nil {
+		if p.conn.Err() == nil || fresh || cut != nil || q.body != nil {
 			return nil, unreachable(fmt.Errorf("sending a request to the guest: %w", err))
 		}
-		// The pipe had been cut unnoticed: all requests sent this way may be repeated.
+		cut = err // perhaps earlier, unnoticed: all requests sent this way may be repeated
 	}
 }
 

@@ -414,6 +414,34 @@ func TestShutdownMayCutThePipe(t *testing.T) {
 	}
 }
 
+// A guest that ends at once takes its sandbox along, so that no pipe is left to ask it again.
+func TestShutdownMayEndTheSandboxAtOnce(t *testing.T) {
+	t.Parallel()
+	g := newLiar(t, goodHello)
+	var over atomic.Bool
+	g.mux.HandleFunc("POST /v1/shutdown", func(http.ResponseWriter, *http.Request) {
+		over.Store(true)
+		g.cut()
+		panic(http.ErrAbortHandler)
+	})
+	c := client.New(client.Config{Token: "t", SandboxID: "sbx", Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
+		if over.Load() {
+			return nil, errors.New("container not found")
+		}
+		return g.dial(ctx)
+	}})
+	t.Cleanup(c.Close)
+	if _, err := c.Hello(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Shutdown(within(t)); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if err := c.Shutdown(within(t)); fault.CodeOf(err) != "guest_unreachable" {
+		t.Errorf("Shutdown of a guest that no pipe has reached: %v", err)
+	}
+}
+
 // On a machine a guard stands between: its connection lives on when the guest's is cut, and only the stream breaks off.
 func TestShutdownMayBreakTheStreamOff(t *testing.T) {
 	t.Parallel()

@@ -176,11 +176,12 @@ func (c *Client) Work(ctx context.Context, id string) (guest.Work, error) {
 	return checkWork(w)
 }
 
-// Shutdown asks the guest to end every process and itself. It returns when the guest has received the order.
+// Shutdown asks the guest to end every process and itself. It returns when the guest has received the order, or is out of reach since its
+// pipe was cut under the order: who must know that it has ended looks whether it is gone.
 func (c *Client) Shutdown(ctx context.Context) error {
 	err := c.ask(ctx, request{method: "POST", path: []string{"shutdown"}}, nil)
 	// The requested end may cut the pipe before its answer arrives. For a guest that was not reached, the dial fails.
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+	if errors.Is(err, errCut) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
 		errors.As(err, new(streamError)) {
 		return nil
 	}
