@@ -76,6 +76,21 @@ func TestFinderLeavesWhatIsNoSecret(t *testing.T) {
 	}
 }
 
+func TestFindersTogether(t *testing.T) {
+	t.Parallel()
+	a, b := redact.NewFinder("known-to-everybody", "really-a-secret"), redact.NewFinder("really-a-secret", "another-long-secret")
+	text := "known-to-everybody, really-a-secret, another-long-secret"
+	for _, f := range []*redact.Finder{a.With(b), b.With(a)} {
+		if got := f.Text(text, nil); got != strings.Repeat("*", 18)+", "+strings.Repeat("*", 15)+", "+strings.Repeat("*", 19) {
+			t.Errorf("got %q", got)
+		}
+	}
+	var none *redact.Finder
+	if a.With(nil) != a || none.With(b) != b || none.With(nil) != nil {
+		t.Error("with nothing it is not the same")
+	}
+}
+
 // A large stream is masked across the seams of the reader's buffers.
 func TestFinderAcrossBuffers(t *testing.T) {
 	t.Parallel()

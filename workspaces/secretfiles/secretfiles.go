@@ -53,18 +53,12 @@ func (s *Service) Together(ctx context.Context, workspaceIDs ...string) (workspa
 			continue
 		}
 		all.Paths, all.Blobs, all.Sums = joined(all.Paths, f.Paths), joined(all.Blobs, f.Blobs), joined(all.Sums, f.Sums)
-		if f.Values == nil {
-			continue
-		}
-		first, then := all.Hides, f.Hides
-		if all.Values == nil {
-			first = func(string) bool { return false }
-		}
-		all.Values = all.Values.With(f.Values)
-		if first != nil && then != nil {
-			all.Hides = func(value string) bool { return first(value) || then(value) }
-		} else {
-			all.Hides = nil
+		switch first, then := all.Hides, f.Hides; {
+		case f.Values == nil:
+		case all.Values == nil:
+			all.Values, all.Hides = f.Values, then
+		default:
+			all.Values, all.Hides = all.Values.With(f.Values), func(value string) bool { return first(value) || then(value) }
 		}
 	}
 	return all, nil

@@ -205,3 +205,62 @@ func TestNothingIsShownIfSecretsAreUnknown(t *testing.T) {
 		t.Error("the next snapshot has not got it")
 	}
 }
+
+// given is what each workspace was given, nothing where it is not known.
+type given struct {
+	*wstest.Setups
+	of map[string]workspaces.SecretFiles
+}
+
+func (g given) SecretFiles(_ context.Context, workspaceID string) (workspaces.SecretFiles, error) {
+	f, ok := g.of[workspaceID]
+	if !ok {
+		return f, errors.New("the database is away")
+	}
+	return f, nil
+}
+
+// A comparison of two workspaces shows the secrets of neither, whichever of them has any.
+func TestSecretsOfTwoWorkspacesTogether(t *testing.T) {
+	t.Parallel()
+	h := wstest.SQLiteEnv(t)
+	dir := h.Repo("r")
+	wstest.Write(t, dir, "main.tf", "region = \"eu-central-1-zone\"\n")
+	wstest.Git(t, dir, "add", ".")
+	wstest.Git(t, dir, "commit", "-qm", "region")
+	p := h.PathProject(dir)
+	one, two := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID}).ID, h.Ready(workspaces.NewWorkspace{ProjectID: p.ID}).ID
+	mine, theirs := knownSecrets(), workspaces.SecretFiles{Paths: map[string]bool{"token": true}, Sums: map[string]bool{"cd": true},
+		Values: redact.NewFinder("eu-central-1-zone", "another-long-secret")}
+	text := "eu-central-1-zone " + secretValue + " another-long-secret"
+	for _, c := range []struct {
+		first, then workspaces.SecretFiles
+		hidden      []string
+	}{
+		{mine, theirs, []string{secretValue, "another-long-secret"}},
+		{theirs, mine, []string{secretValue, "another-long-secret"}},
+		{workspaces.SecretFiles{}, theirs, []string{"another-long-secret"}},
+		{theirs, workspaces.SecretFiles{}, []string{"another-long-secret"}},
+		{workspaces.SecretFiles{}, workspaces.SecretFiles{}, nil},
+	} {
+		h.S.Records.Connect(h.Sandboxes, given{h.Ses, map[string]workspaces.SecretFiles{one: c.first, two: c.then}})
+		all, err := h.S.SecretFiles.Together(context.Background(), one, "", two, one)
+		wstest.Must(t, err)
+		want := text
+		for _, v := range c.hidden {
+			want = strings.ReplaceAll(want, v, strings.Repeat("*", len(v)))
+		}
+		if got := all.Values.Text(text, all.Hides); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
+		if n := len(c.first.Paths) + len(c.then.Paths); len(all.Paths) != n || len(all.Blobs) != len(c.first.Blobs)+len(c.then.Blobs) || len(all.Sums) != len(c.first.Sums)+len(c.then.Sums) {
+			t.Errorf("files of both: %+v", all)
+		}
+	}
+	if len(mine.Paths) != 1 || len(theirs.Paths) != 1 {
+		t.Error("what a workspace was given changed")
+	}
+	h.S.Records.Connect(h.Sandboxes, given{h.Ses, map[string]workspaces.SecretFiles{one: mine}})
+	_, err := h.S.SecretFiles.Together(context.Background(), one, two)
+	wstest.WantCode(t, err, "secrets_unknown")
+}
