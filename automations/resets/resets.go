@@ -78,6 +78,8 @@ const (
 	// soon and spread are how long after a limit's end agents go on: not all at once.
 	soon   = 10 * time.Second
 	spread = time.Minute
+	// lookIn bounds a look at one session: its sandbox may be woken to answer a question.
+	lookIn = time.Minute
 )
 
 // Run has agents go on until ctx ends. The next server continues.
@@ -110,7 +112,9 @@ func (s *Service) Step(ctx context.Context) error {
 		if row.Basis.Limit == nil && !first && !before[row.ID] {
 			continue
 		}
-		err := s.look(ctx, row.ID)
+		within, cancel := context.WithTimeout(tenant.In(ctx, row.TeamID), lookIn)
+		err := s.look(within, row.ID)
+		cancel()
 		if err != nil && ctx.Err() == nil {
 			s.planned[row.ID] = true
 			s.cfg.Log.WarnContext(ctx, "an agent that waits for a limit could not be asked to go on", "session_id", row.ID, "error", err)
@@ -151,39 +155,52 @@ func (s *Service) look(ctx context.Context, id string) error {
 			}
 		}
 	}
-	if l == nil || row.State != state.Idle && row.State != state.Waiting {
+	if l == nil || row.State != state.Idle && row.State != state.Waiting || known && row.Question == nil {
 		return nil
 	}
-	actor, err := s.cfg.Actor(ctx, row.CreatedBy)
+	actor, err := s.starter(ctx, row)
+	if refused(err) { // a person decides
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	s.planned[id] = true
+	var unanswered error
 	if q := row.Question; q != nil { // of Claude Code: stop and wait, upgrade, ...
 		for _, o := range q.Options {
 			if strings.HasPrefix(o.Label, "Stop and wait for limit to reset") {
-				_, err := s.cfg.Answer(ctx, actor, id, question.AnswerRequest{QuestionID: q.ID, OptionIDs: []string{o.ID}})
-				return err
+				_, unanswered = s.cfg.Answer(ctx, actor, id, question.AnswerRequest{QuestionID: q.ID, OptionIDs: []string{o.ID}})
+				break
 			}
 		}
 	}
 	if known {
-		return nil
+		return unanswered
 	}
 	_, err = s.cfg.Prompts.AddPrompt(ctx, actor, id, prompt.Request{ID: this, Text: text, Held: held(*l, due(id, *l, inRow(all, this, l.At)))})
-	return err
+	return errors.Join(unanswered, err)
 }
 
-// resume sends a planned prompt, as the user who started the session and with the rights they have now.
-func (s *Service) resume(ctx context.Context, row sessions.Session, p prompt.Prompt) error {
+// starter returns the user who started a session, as long as they may have an agent work there.
+func (s *Service) starter(ctx context.Context, row sessions.Session) (accounts.Actor, error) {
 	actor, err := s.cfg.Actor(ctx, row.CreatedBy)
 	if err == nil {
 		err = s.cfg.Admit(ctx, actor, row.WorkspaceID)
 	}
+	return actor, err
+}
+
+// refused reports whether an agent may not go on: asking again changes nothing.
+func refused(err error) bool { return fault.Is(err, fault.Forbidden) || fault.Is(err, fault.NotFound) }
+
+// resume sends a planned prompt, as the user who started the session and with the rights they have now.
+func (s *Service) resume(ctx context.Context, row sessions.Session, p prompt.Prompt) error {
+	actor, err := s.starter(ctx, row)
 	if err == nil {
 		_, err = s.cfg.Prompts.EditPrompt(ctx, actor, p.ID, prompt.Edit{Now: true})
 	}
-	if fault.Is(err, fault.Forbidden) || fault.Is(err, fault.NotFound) {
+	if refused(err) {
 		_, cancelled := s.cfg.Prompts.CancelPrompt(ctx, p.ID) // looked at once, not again and again
 		return errors.Join(err, cancelled)
 	}

@@ -2,12 +2,14 @@ package resets
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/prompt"
@@ -22,7 +24,9 @@ type world struct {
 	row      sessions.Session
 	prompts  []prompt.Prompt
 	answered []string
-	refuse   error
+	refuse   error // of who started it
+	deaf     error // of the agent that asks
+	scope    []string
 }
 
 func (w *world) AddPrompt(_ context.Context, a accounts.Actor, id string, n prompt.Request) (prompt.Prompt, error) {
@@ -56,7 +60,11 @@ func (w *world) CancelPrompt(_ context.Context, id string) (prompt.Prompt, error
 	return w.set(id, func(p *prompt.Prompt) { p.State, p.Held = prompt.Cancelled, "" })
 }
 
-func (w *world) ListPrompts(context.Context, string) ([]prompt.Prompt, error) { return w.prompts, nil }
+func (w *world) ListPrompts(ctx context.Context, _ string) ([]prompt.Prompt, error) {
+	scope, _ := tenant.Of(ctx)
+	w.scope = scope.Teams()
+	return w.prompts, nil
+}
 
 func (w *world) limit(until time.Duration) {
 	end := time.Time{}
@@ -80,6 +88,9 @@ func (w *world) server() *Service {
 	return New(Config{Open: func(context.Context) ([]sessions.Session, error) { return []sessions.Session{w.row}, nil },
 		Get: func(context.Context, string) (sessions.Session, error) { return w.row, nil }, Prompts: w,
 		Answer: func(_ context.Context, _ accounts.Actor, _ string, r question.AnswerRequest) (question.Question, error) {
+			if w.deaf != nil {
+				return question.Question{}, w.deaf
+			}
 			w.answered, w.row.Question, w.row.State = append(w.answered, r.OptionIDs...), nil, state.Idle
 			return question.Question{}, nil
 		},
@@ -100,7 +111,7 @@ func (w *world) pass(t *testing.T, d time.Duration) {
 }
 
 func newWorld() *world {
-	return &world{now: time.Date(2026, 11, 28, 21, 0, 0, 0, time.UTC), row: sessions.Session{ID: "ses_1", WorkspaceID: "ws_1", CreatedBy: "usr_1", State: state.Working}}
+	return &world{now: time.Date(2026, 11, 28, 21, 0, 0, 0, time.UTC), row: sessions.Session{ID: "ses_1", TeamID: "team_1", WorkspaceID: "ws_1", CreatedBy: "usr_1", State: state.Working}}
 }
 
 func TestGoesOnOnceInTheNight(t *testing.T) {
@@ -173,7 +184,31 @@ func TestPeopleDecide(t *testing.T) {
 	w = newWorld()
 	w.limit(time.Hour)
 	w.refuse = fault.New(fault.Forbidden, "no", "No longer.")
-	if w.pass(t, 3*time.Hour); w.sent() != 0 {
-		t.Fatal("it went on for somebody who may not any more")
+	if w.pass(t, 3*time.Hour); w.sent() != 0 || len(w.prompts) != 0 {
+		t.Fatalf("it was planned for somebody who may not: %+v", w.prompts)
+	}
+	w = newWorld()
+	w.limit(time.Hour)
+	w.pass(t, time.Minute)
+	w.refuse = fault.New(fault.Forbidden, "no", "No longer.")
+	if w.pass(t, 3*time.Hour); w.sent() != 0 || len(w.prompts) != 1 || w.prompts[0].State != prompt.Cancelled {
+		t.Fatalf("it went on for somebody who may not any more: %+v", w.prompts)
+	}
+}
+
+// A menu that cannot be answered now delays no plan, and the work is its team's.
+func TestAMenuThatCannotBeAnswered(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.limit(time.Hour)
+	w.row.State, w.deaf = state.Waiting, fault.New(fault.Unavailable, "session_not_ready", "In a moment.")
+	w.row.Question = &question.Question{ID: "qst_1", Ask: agents.Ask{Options: []agents.Option{{ID: "1", Label: "Stop and wait for limit to reset"}}}}
+	w.pass(t, 2*time.Minute)
+	if len(w.prompts) != 1 || len(w.answered) != 0 || !slices.Equal(w.scope, []string{"team_1"}) {
+		t.Fatalf("planned %+v, answered %q, in %q", w.prompts, w.answered, w.scope)
+	}
+	w.deaf = nil
+	if w.pass(t, time.Minute); len(w.prompts) != 1 || len(w.answered) != 1 {
+		t.Fatalf("planned %+v, answered %q", w.prompts, w.answered)
 	}
 }
