@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/parawork/parawork/accounts"
@@ -139,6 +140,12 @@ func (s *Service) Get(ctx context.Context, workspaceID string) (Tending, []Round
 }
 
 const maxRoundsShown = 60
+
+// Needing returns the pull requests of a team that need a person and are not listed otherwise: an agent's question is its session's.
+func (s *Service) Needing(ctx context.Context, teamID string) ([]Tending, error) {
+	all, err := s.cfg.Store.Needing(ctx, teamID)
+	return slices.DeleteFunc(all, func(t Tending) bool { return t.Code == AgentAsks }), err
+}
 
 // Set has a workspace's pull request tended in the name of a user, or continues and changes that: then rounds and money count anew. Errors:
 // invalid_tending, pull_request_missing, those of an agent that cannot be started.

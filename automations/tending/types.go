@@ -32,6 +32,9 @@ const (
 	Ended    State = "ended" // it was merged or closed
 )
 
+// Called is what people are told needs them, where that is an agent otherwise.
+const Called = "The pull request"
+
 // Limits bound what is done for a pull request.
 type Limits struct {
 	Rounds int   `json:"rounds"`         // of the agent
@@ -142,6 +145,8 @@ type Store interface {
 	// EditTending lets fn change one in one transaction, and returns it as stored.
 	EditTending(ctx context.Context, workspaceID string, fn func(*Tending) error) (Tending, error)
 	DropTending(ctx context.Context, workspaceID string) error
+	// Needing returns those of a team that need a person.
+	Needing(ctx context.Context, teamID string) ([]Tending, error)
 	// Due returns workspaces whose time has come, the oldest first.
 	Due(ctx context.Context, now int64, limit int) ([]string, error)
 	// Hurry makes them due at a time where they would be later and no look failed: one workspace, or all of a project.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/automations/tending"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/meter"
@@ -43,6 +44,7 @@ type parts struct {
 	moves     func(workspaceID string) *api.Move
 	reviews   map[string]reviews.Summary
 	merging   merging
+	needing   map[string]tending.Tending // whose pull request needs a person
 }
 
 func (h Composer) parts(ctx context.Context, teamID string, ids []string) (parts, error) {
@@ -86,6 +88,14 @@ func (h Composer) parts(ctx context.Context, teamID string, ids []string) (parts
 	}
 	if p.merging, err = h.mergingOf(ctx, teamID, p.projects, ids); err != nil {
 		return p, err
+	}
+	needing, err := h.cfg.Tending.Needing(ctx, teamID)
+	if err != nil {
+		return p, err
+	}
+	p.needing = make(map[string]tending.Tending, len(needing))
+	for _, t := range needing {
+		p.needing[t.WorkspaceID] = t
 	}
 	return p, nil
 }
@@ -188,21 +198,23 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 		out.Agents.State, out.Agents.At = api.AgentsSummaryState(ss.State), &ss.At
 		out.Agents.Agent, out.Agents.AgentName, out.Agents.SessionId = rest.Text(ss.Agent), rest.Text(ss.AgentName), rest.Text(ss.SessionID)
 	}
-	out.Attention = attentionOf(w, ss)
+	out.Attention = attentionOf(w, ss, p.needing[w.ID])
 	if sb := p.sandboxes[w.ID]; out.Attention == nil && out.State == api.WorkspaceStatePaused && strings.HasPrefix(sb.Reason, meter.StoppedByLimit) {
 		out.Attention = &api.Attention{Reason: api.AttentionReasonStuck, Text: sb.Reason, At: w.UpdatedAt}
 	}
 	return out
 }
 
-// attentionOf returns why a person should look at a workspace: it could not be created, or what its sessions need. An archived
-// workspace needs nobody.
-func attentionOf(w workspaces.Workspace, ss sessions.Summary) *api.Attention {
+// attentionOf returns why a person should look at a workspace: it could not be created, what its sessions need, or what its pull request does,
+// which says more than that an agent has finished. An archived workspace needs nobody.
+func attentionOf(w workspaces.Workspace, ss sessions.Summary, pull tending.Tending) *api.Attention {
 	switch {
 	case w.DeletedAt != 0 || w.State == workspaces.Archived:
 		return nil
 	case w.State == workspaces.Failed:
 		return &api.Attention{Reason: api.AttentionReasonFailed, Text: w.StateReason, At: w.UpdatedAt}
+	case pull.WorkspaceID != "" && (ss.Attention == "" || ss.Attention == string(api.AttentionReasonFinished)):
+		return &api.Attention{Reason: api.AttentionReasonStuck, Text: pull.Because, At: pull.Since}
 	case ss.Attention == "":
 		return nil
 	}

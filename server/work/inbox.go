@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/automations/tending"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/money"
@@ -72,6 +73,14 @@ func (h Inbox) inbox(ctx context.Context) ([]question.InboxItem, map[string]work
 		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
 	}
 	items = append(items, ReviewItems(answered)...)
+	// People are notified of these where that is found out, so that they are not among what notifies people of the inbox.
+	needing, err := h.cfg.Tending.Needing(ctx, call.Team.ID)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
+	}
+	items = append(items, rest.List(needing, func(t tending.Tending) question.InboxItem {
+		return question.InboxItem{ID: question.Episode(t.WorkspaceID, t.Since), Kind: question.InboxStuck, WorkspaceID: t.WorkspaceID, AgentName: tending.Called, StartedBy: t.CreatedBy, Reason: t.Because, Since: t.Since}
+	})...)
 	items, active, err := AskingWorkspaces(ctx, h.cfg.Workspaces, call.Team.ID, rest.ShownTo(call, workspaces.Filter{}), items)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the inbox: %w", err)

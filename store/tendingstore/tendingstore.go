@@ -87,6 +87,13 @@ func (s *Tendings) EditTending(ctx context.Context, workspaceID string, fn func(
 	return t, store.Wrap(err, "changing what is done for a pull request")
 }
 
+// Needing returns those of a team that need a person.
+func (s *Tendings) Needing(ctx context.Context, teamID string) ([]tending.Tending, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+columns+` FROM tendings WHERE team_id = ? AND state = 'needs_you' AND {team}`, teamID)
+	all, err := store.Collect(rows, err, scan)
+	return all, store.Wrap(err, "reading pull requests that need a person")
+}
+
 // Due returns workspaces whose time has come, the oldest first.
 func (s *Tendings) Due(ctx context.Context, now int64, limit int) ([]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT workspace_id FROM tendings WHERE next_at > 0 AND next_at <= ? AND {team} ORDER BY next_at, workspace_id LIMIT ?`, now, limit)

@@ -103,7 +103,7 @@ func (n needs) tell(ctx context.Context, t tending.Tending, id, words string) er
 		people = append(people, t.CreatedBy)
 	}
 	return n.notify.Announce(ctx, notify.Item{ID: id, Kind: notify.Stuck, TeamID: team.ID, TeamSlug: team.Slug, TeamName: team.Name, WorkspaceID: w.ID, WorkspaceKey: w.Key(), WorkspaceName: w.Name,
-		ProjectName: p.Name, AgentName: "The pull request", Reason: words, Since: t.Since}, people)
+		ProjectName: p.Name, AgentName: tending.Called, Reason: words, Since: t.Since}, people)
 }
 
 // jobWorkspaces makes the workspaces of jobs in projects.

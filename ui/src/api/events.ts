@@ -209,7 +209,7 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
     case "pull_request":
       return [["workspace", workspace, "pull-request"], keys.activity(workspace), ...lists];
     case "tending":
-      return [["workspace", workspace, "tending"], keys.activity(workspace)];
+      return [["workspace", workspace, "tending"], keys.inbox(team), ...lists];
     case "reviews":
       return [keys.reviews(workspace), keys.inbox(team), ...lists];
     case "snapshots":

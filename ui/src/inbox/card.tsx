@@ -7,7 +7,7 @@ import { cx } from "@/kit/cx";
 import { Mark } from "@/kit/mark";
 import { useTeam } from "@/state/team";
 import type { InboxItem } from "./api";
-import { KINDS } from "./inbox";
+import { KINDS, whereOf } from "./inbox";
 import { QuestionCard } from "./question-card";
 import type { Marks } from "./use-marks";
 
@@ -28,7 +28,7 @@ export function InboxCard({ item: i, now, selected, keys, onSelect, onOpen, mark
   const to = {
     to: "/$team/w/$key",
     params: { team: team.slug, key: i.workspace_key },
-    search: { ...(i.session_id && { session: i.session_id }), ...(i.kind === "review" && { tab: "changes" as const }) },
+    search: whereOf(i),
   } as const;
   return (
     <div

@@ -15,7 +15,7 @@ import { useTitle } from "@/state/use-title";
 import type { InboxItem } from "./api";
 import { InboxCard } from "./card";
 import { ChoosePlan } from "./choose-plan";
-import { inboxQuery, KINDS, ORDER, snoozed, waiting } from "./inbox";
+import { inboxQuery, KINDS, ORDER, snoozed, waiting, whereOf } from "./inbox";
 import { InstanceBudget } from "./instance-budget";
 import { SETTLE_MS } from "./question";
 import { useMarks } from "./use-marks";
@@ -35,10 +35,7 @@ export function InboxScreen({ empty }: { empty: ReactNode }) {
     void navigate({
       to: "/$team/w/$key",
       params: { team: team.slug, key: i.workspace_key },
-      search: {
-        ...(i.session_id && { session: i.session_id }),
-        ...(i.kind === "review" && { tab: "changes" as const }),
-      },
+      search: whereOf(i),
     });
 
   const current = items.find((i) => i.id === selected);

@@ -27,6 +27,13 @@ export const KINDS: Record<InboxItem["kind"], { mark: MarkKind; word: string }> 
 
 export const isSnoozed = (i: InboxItem, now: number): boolean => i.snoozed_until !== null && i.snoozed_until > now;
 
+/** Where in its workspace an item is seen to: a pull request that needs somebody has no session. */
+export const whereOf = (i: InboxItem) => ({
+  ...(i.session_id && { session: i.session_id }),
+  ...(i.kind === "review" && { tab: "changes" as const }),
+  ...(i.kind === "stuck" && !i.session_id && { tab: "merge" as const }),
+});
+
 /** The open items by kind, longest waiting first; finished ones newest first. */
 export function waiting(list: readonly InboxItem[], now: number): InboxItem[] {
   return list
