@@ -133,7 +133,7 @@ func decide(t Tending, rounds []Round, f Facts) move {
 // causes are what a round would be about.
 func causes(rounds []Round, f Facts) Detail {
 	d := Detail{Head: f.Pull.HeadCommit, Conflict: f.Pull.Conflict, Failure: fingerprint(f.Failed)}
-	for _, c := range f.Failed {
+	for _, c := range f.Failed[:min(len(f.Failed), maxBroken)] {
 		d.Checks = append(d.Checks, Broken{Name: c.Name, URL: c.URL})
 	}
 	seen := map[string]bool{}
@@ -142,11 +142,16 @@ func causes(rounds []Round, f Facts) Detail {
 			seen[s.CommentID] = seen[s.CommentID] || r.Code == "" && r.Step == Over
 		}
 	}
+	size := 0
 	for _, s := range comments(f.Pull, true) {
-		if !seen[s.CommentID] && len(d.Comments) < maxSaid {
-			s.Mark = fmt.Sprintf("C%d", len(d.Comments)+1)
-			d.Comments = append(d.Comments, s)
+		if seen[s.CommentID] {
+			continue
 		}
+		if size += len(s.Text) + len(s.Path); len(d.Comments) == maxSaid || size > maxSaidBytes {
+			break // the next round is about the rest
+		}
+		s.Mark = fmt.Sprintf("C%d", len(d.Comments)+1)
+		d.Comments = append(d.Comments, s)
 	}
 	for _, r := range f.Pull.Reviews {
 		if r.State == "changes" {
@@ -156,7 +161,12 @@ func causes(rounds []Round, f Facts) Detail {
 	return d
 }
 
-const maxSaid = 40 // comments of a round
+// Bounds of a round, and so of its prompt. What is within them is never cut in the middle, where text of others could end up outside its marks.
+const (
+	maxSaid      = 40       // comments
+	maxSaidBytes = 40 << 10 // of them
+	maxBroken    = 20       // failed checks that are named
+)
 
 // comments are those of a pull request's open threads, of people who may write or of others.
 func comments(pr forge.Attended, writes bool) []Said {

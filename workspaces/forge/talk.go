@@ -26,7 +26,7 @@ const (
 	maxLogs        = 5       // failed checks whose logs are read
 	maxLogRead     = 64 << 20
 	maxLogKept     = 512 << 10 // its end
-	maxLogPart     = 6 << 10   // the failing part, bytes
+	maxLogPart     = 6 << 10   // bytes: the failing part, and what the check says of itself
 )
 
 // Standing is how a pull request's branch stands to its base, as its forge says. It is not stored.
@@ -223,13 +223,13 @@ func (s *Service) Failures(ctx context.Context, actor accounts.Actor, pr PullReq
 			if err == nil && at != "" {
 				var raw []byte
 				if raw, err = s.tail(ctx, at, c.authorize); err == nil {
-					f.Log = FailingPart(string(raw), maxLogPart)
+					f.Log = FailingPart(string(raw), maxLogPart*2/3)
 				}
 			}
 			if err != nil {
 				s.cfg.Log.InfoContext(ctx, "the log of a failed check could not be read", "pull_request_id", pr.ID, "check", check.Name, "error", err)
 			}
-			f.Log = strings.TrimSpace(text(words, maxLogPart) + "\n" + f.Log)
+			f.Log = strings.TrimSpace(text(words, maxLogPart/3) + "\n" + f.Log)
 		}
 		out = append(out, f)
 	}
