@@ -8,14 +8,17 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts/directory"
+	"github.com/parawork/parawork/automations/tending"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/tendingstore"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -120,6 +123,30 @@ func TestInbox(t *testing.T) {
 	}
 	if r := post("member", "POST", fmt.Sprintf("/inbox/%s/snooze", finished), fmt.Sprintf(`{"until":%d}`, time.Now().AddDate(3, 0, 0).UnixMilli()), http.StatusBadRequest); r.code() != "invalid_snooze" {
 		t.Errorf("got %s", r.body)
+	}
+	// A pull request that needs somebody, beside an agent that has finished; its agent's question is the session's.
+	row, err = accounts.Session(ctx, finished)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range []string{tending.AgentAsks, tending.RoundsSpent} {
+		err = tendingstore.New(h.db).PutTending(tenant.In(ctx, p.team.ID), tending.Tending{WorkspaceID: row.WorkspaceID, TeamID: p.team.ID, CreatedBy: "usr_1", State: tending.NeedsYou, Code: code, Because: "The limit is reached.", Since: 90, CreatedAt: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds, reason := "question question failed finished", api.AttentionReasonFinished
+		if code == tending.RoundsSpent {
+			kinds, reason = "question question failed stuck finished", api.AttentionReasonStuck
+		}
+		var w api.Workspace
+		h.do("GET", "/api/v1/workspaces/"+row.WorkspaceID, "", bearer(p.tokens["member"])...).into(t, &w)
+		if b := see("member"); b.kinds() != kinds || w.Attention == nil || w.Attention.Reason != reason {
+			t.Errorf("%s: inbox %s, attention %+v", code, b.kinds(), w.Attention)
+		}
+	}
+	post("member", "POST", fmt.Sprintf("/inbox/%s-90/done", row.WorkspaceID), "", http.StatusNoContent)
+	if b := see("member"); b.kinds() != "question question failed finished" {
+		t.Errorf("inbox %s", b.kinds())
 	}
 	post("outsider", "POST", fmt.Sprintf("/inbox/%s/done", q.ID), "", http.StatusNotFound)
 	post("member", "POST", "/inbox/qst_none/done", "", http.StatusNotFound)
