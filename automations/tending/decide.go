@@ -17,7 +17,8 @@ import (
 type Facts struct {
 	Now    int64
 	Pull   forge.Attended
-	Failed []forge.Failure // with a failed check
+	Rounds []Round // that there were, the newest first; none goes on
+	Failed []forge.Failure
 	Busy   bool            // an agent works there, or asks
 	Ready  bool            // the workspace can be worked in
 }
@@ -79,8 +80,8 @@ const (
 	sameRuns = 2                // rounds that left a failure as it was
 )
 
-// decide says what is to be done next about a pull request without a round that goes on. rounds are those there were, the newest first.
-func decide(t Tending, rounds []Round, f Facts) move {
+// decide says what is to be done next about a pull request without a round that goes on.
+func decide(t Tending, f Facts) move {
 	pr := f.Pull
 	switch {
 	case pr.State == forge.Merged:
@@ -93,7 +94,7 @@ func decide(t Tending, rounds []Round, f Facts) move {
 	if f.Now-max(t.PushedAt, pr.OpenedAt) < fresh.Milliseconds() {
 		return move{code: waitsChecks, because: "It was pushed just now, and its checks are about to begin.", in: fresh}
 	}
-	d := causes(rounds, f)
+	d := causes(f)
 	newest := int64(0)
 	for _, s := range d.Comments {
 		newest = max(newest, at(pr, s))
@@ -104,7 +105,7 @@ func decide(t Tending, rounds []Round, f Facts) move {
 	switch {
 	case f.Now-newest < settle.Milliseconds() && !(t.Code == waitsComments && f.Now-t.Since > patient.Milliseconds()): // the host's clock may be ahead
 		return move{code: waitsComments, because: "Somebody is commenting. It waits a minute, so that all comments become one round.", in: settle}
-	case pending && !d.Conflict && !waited:
+	case pending && !d.Conflict && !(waited && urgent):
 		return move{code: waitsChecks, because: "Its checks run.", in: every}
 	case d.Conflict && t.Code != waitsConflict && t.State != Working:
 		return move{code: waitsConflict, because: "It conflicts with its base, or the Git host still looks: it is looked at once more.", in: settle}
@@ -113,7 +114,7 @@ func decide(t Tending, rounds []Round, f Facts) move {
 	case f.Busy && (urgent || pr.Behind):
 		return move{code: waitsAgent, because: "An agent works in the workspace. It waits for the end of its turn.", in: every}
 	case urgent:
-		return start(t, rounds, d)
+		return start(t, f.Rounds, d)
 	case pr.Behind:
 		return move{do: update}
 	case pr.State == forge.Draft:
@@ -131,13 +132,13 @@ func decide(t Tending, rounds []Round, f Facts) move {
 }
 
 // causes are what a round would be about.
-func causes(rounds []Round, f Facts) Detail {
+func causes(f Facts) Detail {
 	d := Detail{Head: f.Pull.HeadCommit, Conflict: f.Pull.Conflict, Failure: fingerprint(f.Failed)}
 	for _, c := range f.Failed[:min(len(f.Failed), maxBroken)] {
 		d.Checks = append(d.Checks, Broken{Name: c.Name, URL: c.URL})
 	}
 	seen := map[string]bool{}
-	for _, r := range rounds {
+	for _, r := range f.Rounds {
 		for _, s := range r.Comments {
 			seen[s.CommentID] = seen[s.CommentID] || r.Code == "" && r.Step == Over
 		}

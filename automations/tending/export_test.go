@@ -7,7 +7,8 @@ func (s *Service) Step(ctx context.Context, workspaceID string) { s.look(ctx, wo
 
 // Decide is decide, as what it does in words.
 func Decide(t Tending, rounds []Round, f Facts) (what, code string) {
-	m := decide(t, rounds, f)
+	f.Rounds = rounds
+	m := decide(t, f)
 	return [...]string{"wait", "begin", "update", "merge", "ask", "finish"}[m.do], m.code
 }
 

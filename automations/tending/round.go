@@ -38,19 +38,26 @@ func (s *Service) step(ctx context.Context, t Tending) error {
 	if len(rounds) > 0 && rounds[0].Step != Over && rounds[0].Step != Dropped {
 		return s.goOn(ctx, actor, w, t, rounds[0])
 	}
-	f := Facts{Now: s.now(), Ready: w.State == workspaces.Ready}
+	f := Facts{Now: s.now(), Rounds: rounds, Ready: w.State == workspaces.Ready}
 	if f.Pull, err = s.cfg.Forge.Attend(ctx, actor, w.ID); err != nil {
 		return err
 	}
 	if f.Busy, err = s.busy(ctx, w.ID); err != nil {
 		return err
 	}
-	if f.Pull.ChecksState == forge.Failed && (t.State != NeedsYou || t.Code == AgentAsks) {
+	for _, c := range f.Pull.Checks {
+		if c.State == forge.Failed {
+			f.Failed = append(f.Failed, forge.Failure{Check: c})
+		}
+	}
+	m := decide(t, f)
+	if len(f.Failed) > 0 && (m.do == begin || m.do == ask) { // only these need logs, which are long
 		if f.Failed, err = s.cfg.Forge.Failures(ctx, actor, f.Pull.PullRequest); err != nil {
 			return err
 		}
+		m = decide(t, f)
 	}
-	return s.do(ctx, actor, w, t, f, decide(t, rounds, f))
+	return s.do(ctx, actor, w, t, f, m)
 }
 
 // do makes a move.
@@ -61,7 +68,7 @@ func (s *Service) do(ctx context.Context, actor accounts.Actor, w workspaces.Wor
 	case begin:
 		return s.begin(ctx, w, t, f, m.round, others)
 	case update:
-		return s.update(ctx, actor, w, t, f.Pull.HeadCommit)
+		return s.update(ctx, actor, w, t, f)
 	case merge:
 		return s.merge(ctx, actor, w, t, f.Pull)
 	case ask:
@@ -425,10 +432,13 @@ func (s *Service) open(r Round, c Said) bool {
 	return slices.ContainsFunc(r.Comments, func(o Said) bool { return o.ThreadID == c.ThreadID && !o.Done })
 }
 
-// update brings a base that moved into the branch and pushes it. Conflicts become a round when the Git host sees them.
-func (s *Service) update(ctx context.Context, actor accounts.Actor, w workspaces.Workspace, t Tending, head string) error {
+// update brings a base that moved into the branch and pushes it. Conflicts, which the Git host may not have seen yet, become a round.
+func (s *Service) update(ctx context.Context, actor accounts.Actor, w workspaces.Workspace, t Tending, f Facts) error {
 	res, err := s.cfg.Branch.Update(ctx, actor, w.ID, workspaces.UpdateRequest{Strategy: workspaces.StrategyMerge})
-	if err == nil && (len(res.Conflicts) > 0 || len(res.Dirty) > 0) {
+	if err == nil && len(res.Conflicts) > 0 {
+		return s.do(ctx, actor, w, t, f, start(t, f.Rounds, Detail{Head: f.Pull.HeadCommit, Conflict: true}))
+	}
+	if err == nil && len(res.Dirty) > 0 {
 		return s.ask(ctx, t, Conflicts, "The base has moved, and files of the workspace are in the way. Update the branch from the base, then continue.")
 	}
 	pushed := ""
@@ -442,7 +452,7 @@ func (s *Service) update(ctx context.Context, actor accounts.Actor, w workspaces
 		return err
 	}
 	return s.edit(ctx, t, func(t *Tending) {
-		if t.Tries = 0; pushed == head {
+		if t.Tries = 0; pushed == f.Pull.HeadCommit {
 			t.set(s.now(), Watching, waitsHost, "The branch has all of the base, and the Git host does not see that yet.")
 			t.NextAt = s.now() + quietly.Milliseconds()
 			return
