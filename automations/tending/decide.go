@@ -19,8 +19,8 @@ type Facts struct {
 	Pull   forge.Attended
 	Rounds []Round // that there were, the newest first; none goes on
 	Failed []forge.Failure
-	Busy   bool            // an agent works there, or asks
-	Ready  bool            // the workspace can be worked in
+	Busy   bool // an agent works there, or asks
+	Ready  bool // the workspace can be worked in
 }
 
 // do is what is to be done next.

@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/result"
 	"github.com/parawork/parawork/sessions/state"
+	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/forge"
 )
@@ -113,12 +114,13 @@ func (s *Service) busy(ctx context.Context, workspaceID string) (bool, error) {
 
 // begin stores a round: its prompt, and the IDs with which it can be sent once.
 func (s *Service) begin(ctx context.Context, w workspaces.Workspace, t Tending, f Facts, d Detail, others []Said) error {
-	d.Prompt = s.masked(ctx, t.TeamID, words(d, f.Failed))
-	if d.Prompt == "" {
-		return fault.New(fault.Unavailable, "secrets_unknown", "The team's secrets, which must be masked, could not be read. It is tried again.")
-	}
+	d.Prompt = words(d, f.Failed)
+	texts := []*string{&d.Prompt}
 	for i := range d.Comments {
-		d.Comments[i].Text = s.masked(ctx, t.TeamID, d.Comments[i].Text)
+		texts = append(texts, &d.Comments[i].Text)
+	}
+	if err := tools.Hide(ctx, s.cfg.Secrets, t.TeamID, texts...); err != nil {
+		return err
 	}
 	d.PromptID, d.SessionID = id.New("prm"), id.New("ses")
 	now := s.now()
@@ -227,28 +229,33 @@ func (s *Service) prompt(ctx context.Context, actor accounts.Actor, w workspaces
 	if err != nil {
 		return err
 	}
-	sent := r
-	if i := slices.IndexFunc(all, func(one sessions.Session) bool { return agent(one) && (!one.State.Ended() || one.CanResume) }); i >= 0 {
-		if all[i].ID == r.SessionID { // this round started it, with the prompt
-			return s.to(ctx, t, r, Turning, 0)
-		}
-		sent.SpentBefore = s.spent(ctx, all[i].ID)
-		p, err := s.cfg.Prompts.AddPrompt(ctx, actor, all[i].ID, prompt.Request{ID: r.PromptID, Text: r.Prompt, Resume: true})
-		if err != nil {
-			return s.refused(ctx, t, r, err)
-		}
-		if sent.SessionID = p.SessionID; p.SessionID != all[i].ID {
-			sent.SpentBefore = 0
-		}
-	} else {
-		if t.Agent == "" {
-			return s.over(ctx, t, r, AgentFailed, "The workspace has no session of an agent, and none was chosen. Start an agent in it, then continue.")
-		}
+	if slices.ContainsFunc(all, func(one sessions.Session) bool { return one.ID == r.SessionID }) { // this round started it, with the prompt
+		return s.to(ctx, t, r, Turning, 0)
+	}
+	i := slices.IndexFunc(all, func(one sessions.Session) bool { return agent(one) && (!one.State.Ended() || one.CanResume) })
+	switch {
+	case i < 0 && t.Agent == "":
+		return s.over(ctx, t, r, AgentFailed, "The workspace has no session of an agent, and none was chosen. Start an agent in it, then continue.")
+	case i < 0:
 		if _, err := s.cfg.Sessions.Start(ctx, actor, w.ID, sessions.StartRequest{ID: r.SessionID, Agent: t.Agent, Prompt: r.Prompt}); err != nil {
 			return s.refused(ctx, t, r, err)
 		}
+		return s.to(ctx, t, r, Turning, 0)
 	}
-	return s.to(ctx, t, sent, Turning, 0)
+	if r.SpentBefore = 0; !all[i].State.Ended() { // where it is resumed, that is another session
+		if r.SpentBefore, err = s.spent(ctx, all[i].ID); err != nil {
+			return err
+		}
+		if err := s.cfg.Store.EditRound(ctx, r, nil); err != nil {
+			return err
+		}
+	}
+	p, err := s.cfg.Prompts.AddPrompt(ctx, actor, all[i].ID, prompt.Request{ID: r.PromptID, Text: r.Prompt, Resume: true})
+	if err != nil {
+		return s.refused(ctx, t, r, err)
+	}
+	r.SessionID = p.SessionID
+	return s.to(ctx, t, r, Turning, 0)
 }
 
 // conflicts brings the base in and puts what conflicts into the worktree and the prompt. It returns false when the round is past its prompt.
@@ -284,15 +291,13 @@ func (s *Service) refused(ctx context.Context, t Tending, r Round, err error) er
 	return s.over(ctx, t, r, AgentFailed, "The agent could not be given the round: "+fault.Words(err, "see the server's log."))
 }
 
-func (s *Service) spent(ctx context.Context, sessionID string) int64 {
+// spent is what a session has spent on models.
+func (s *Service) spent(ctx context.Context, sessionID string) (int64, error) {
 	if s.cfg.Spent == nil {
-		return 0
+		return 0, nil
 	}
 	sums, err := s.cfg.Spent(ctx, sessionID)
-	if err != nil {
-		s.cfg.Log.WarnContext(ctx, "what a session has spent could not be read", "session_id", sessionID, "error", err)
-	}
-	return sums[sessionID]
+	return sums[sessionID], err
 }
 
 // turn looks whether the agent is done.
@@ -316,19 +321,23 @@ func (s *Service) turn(ctx context.Context, actor accounts.Actor, t Tending, r R
 			sentAt = 0
 		}
 	}
-	r.CostNano = max(0, s.spent(ctx, r.SessionID)-r.SpentBefore)
+	spent, err := s.spent(ctx, r.SessionID)
+	if err != nil {
+		return err
+	}
+	r.CostNano = max(0, spent-r.SpentBefore)
 	if t.Limits.Nano > 0 && t.SpentNano+r.CostNano > t.Limits.Nano && !one.State.Ended() && one.State != state.Idle {
 		if _, err := s.cfg.Sessions.Interrupt(ctx, actor, one.ID, false); err != nil && !fault.Is(err, fault.Conflict) {
 			return err
 		}
 		return s.over(ctx, t, r, MoneySpent, "The limit of money is reached. The agent was interrupted in the middle of a round; what it did is in the workspace and was not pushed.")
 	}
-	said, recorded := result.Answer(ctx, s.cfg.Sessions, r.SessionID)
-	switch {
+	switch why, reason, _ := sessions.Attention(one); {
 	case one.State.Ended():
 		if end, why := result.EndOf(one); end != result.Completed {
 			return s.over(ctx, t, r, AgentFailed, why)
 		}
+		said, _ := result.Answer(ctx, s.cfg.Sessions, r.SessionID)
 		return s.spoke(ctx, t, r, said)
 	case one.Basis.Limit.Passes(): // the agent goes on when that is over
 	case one.State == state.Waiting && (one.Question != nil || s.now()-one.StateAt >= asksFor):
@@ -338,11 +347,12 @@ func (s *Service) turn(ctx context.Context, actor accounts.Actor, t Tending, r R
 		}
 		return s.ask(ctx, t, AgentAsks, "The agent asks: "+title)
 	case one.State == state.Idle && sentAt != 0:
+		said, recorded := result.Answer(ctx, s.cfg.Sessions, r.SessionID)
 		is := result.Idle{Now: s.now(), Since: one.StateAt, AskedAt: sentAt, Begun: p.SentAt != 0 || one.Basis.DoneAt != 0 || one.Basis.Failed, Answered: said != "", Recorded: recorded, Settle: s.cfg.Settle}
 		if !is.Done() {
 			break
 		}
-		if why, reason, _ := sessions.Attention(one); why == "failed" || why == "limited" {
+		if why == "failed" || why == "limited" {
 			return s.over(ctx, t, r, AgentFailed, "The agent failed: "+reason)
 		}
 		return s.spoke(ctx, t, r, said)
@@ -405,14 +415,15 @@ func (s *Service) answer(ctx context.Context, actor accounts.Actor, t Tending, r
 		if c.Answered || c.Answer == "" {
 			continue
 		}
-		reply, err := s.cfg.Forge.Reply(ctx, actor, pr, c.ThreadID, c.Answer, r.ID+"/"+c.CommentID)
-		if err != nil {
-			return err
+		var err error
+		c.ReplyID, err = s.cfg.Forge.Reply(ctx, actor, pr, c.ThreadID, c.Answer, r.ID+"/"+c.CommentID)
+		if err == nil && c.Done && !open(r, *c) {
+			err = s.cfg.Forge.Resolve(ctx, actor, pr, c.ThreadID)
 		}
-		if c.ReplyID = reply; c.Done && !s.open(r, *c) {
-			if err := s.cfg.Forge.Resolve(ctx, actor, pr, c.ThreadID); err != nil {
-				return err
-			}
+		if fault.CodeOf(err) == "forge_refused" { // such as in a conversation that was locked: what is pushed speaks for itself
+			s.cfg.Log.InfoContext(ctx, "a comment could not be answered", "workspace_id", t.WorkspaceID, "error", err)
+		} else if err != nil {
+			return err
 		}
 		c.Answered = true
 		if err := s.cfg.Store.EditRound(ctx, r, nil); err != nil {
@@ -428,7 +439,7 @@ func (s *Service) answer(ctx context.Context, actor accounts.Actor, t Tending, r
 }
 
 // open reports whether another comment of the same thread was not dealt with.
-func (s *Service) open(r Round, c Said) bool {
+func open(r Round, c Said) bool {
 	return slices.ContainsFunc(r.Comments, func(o Said) bool { return o.ThreadID == c.ThreadID && !o.Done })
 }
 
@@ -474,6 +485,7 @@ func (s *Service) merge(ctx context.Context, actor accounts.Actor, w workspaces.
 	switch {
 	case fault.CodeOf(err) == "pull_request_moved":
 		err = nil
+	case denied(err):
 	case fault.Is(err, fault.Conflict), fault.Is(err, fault.Unsupported), fault.Is(err, fault.Invalid): // also what the project's own checks still want
 		because := fault.Words(err, "It could not be merged.")
 		return s.edit(ctx, t, func(t *Tending) {

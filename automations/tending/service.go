@@ -85,7 +85,11 @@ func (s *Service) Run(ctx context.Context) error {
 		for _, id := range due {
 			s.looks.At(id)
 		}
-		if !s.sleep(ctx, sub, tick) {
+		news, more := s.sleep(ctx, sub, tick)
+		for id := range news {
+			s.hurry(ctx, id, "")
+		}
+		if !more {
 			return nil
 		}
 	}
@@ -94,17 +98,18 @@ func (s *Service) Run(ctx context.Context) error {
 // hurry is how soon news have a pull request looked at: what comes together is one look.
 const hurry = 5 * time.Second
 
-// sleep takes in news until the next look; false when ctx ends.
-func (s *Service) sleep(ctx context.Context, sub *events.Sub, tick *time.Ticker) bool {
+// sleep gathers the workspaces of which there are news until the next look; false when ctx ends. What is missed is seen a little later.
+func (s *Service) sleep(ctx context.Context, sub *events.Sub, tick *time.Ticker) (map[string]bool, bool) {
+	news := map[string]bool{}
 	for {
 		select {
 		case <-ctx.Done():
-			return false
+			return nil, false
 		case <-tick.C:
-			return true
+			return news, true
 		case e := <-sub.C:
 			if e.WorkspaceID != "" && (e.Type == "pull_request.updated" || e.Type == "session.updated") {
-				s.hurry(ctx, e.WorkspaceID, "")
+				news[e.WorkspaceID] = true
 			}
 		}
 	}
@@ -182,14 +187,11 @@ func (s *Service) Set(ctx context.Context, actor accounts.Actor, w workspaces.Wo
 
 // Drop ends it. What an agent does now goes on, and is not pushed by itself any more.
 func (s *Service) Drop(ctx context.Context, w workspaces.Workspace) error {
-	err := s.cfg.Store.DropTending(ctx, w.ID)
-	if fault.Is(err, fault.NotFound) {
-		err = nil
+	if err := s.cfg.Store.DropTending(ctx, w.ID); err != nil {
+		return err
 	}
-	if err == nil {
-		s.notify(ctx, Tending{WorkspaceID: w.ID, TeamID: w.TeamID})
-	}
-	return err
+	s.notify(ctx, Tending{WorkspaceID: w.ID, TeamID: w.TeamID})
+	return nil
 }
 
 func (s *Service) notify(ctx context.Context, t Tending) {
@@ -220,14 +222,12 @@ func (s *Service) failed(ctx context.Context, t Tending, cause error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	f, known := errors.AsType[*fault.Error](cause)
-	if known && (f.Kind == fault.Forbidden || f.Code == "forge_not_allowed" || f.Code == "forge_token_missing" || f.Code == "forge_token_refused" || f.Code == "forge_not_found") {
-		return s.ask(ctx, t, NotAllowed, f.Message)
+	because := fault.Words(cause, "Something went wrong on this server; its log says what.")
+	if denied(cause) {
+		return s.ask(ctx, t, NotAllowed, because)
 	}
 	pause := min(every<<min(t.Tries, 10), longestPause)
-	because := "Something went wrong on this server; its log says what."
-	if known {
-		because = f.Message
+	if f, ok := errors.AsType[*fault.Error](cause); ok {
 		if until, ok := f.Details["until"].(int64); ok {
 			pause = max(time.Duration(until-s.now())*time.Millisecond, every)
 		}
@@ -242,6 +242,15 @@ func (s *Service) failed(ctx context.Context, t Tending, cause error) error {
 	})
 }
 
+// denied reports whether somebody must allow what failed, which does not pass by itself.
+func denied(err error) bool {
+	switch fault.CodeOf(err) {
+	case "forge_not_allowed", "forge_token_missing", "forge_token_refused", "forge_not_found":
+		return true
+	}
+	return fault.Is(err, fault.Forbidden)
+}
+
 // set is what it waits for or needs from now on.
 func (t *Tending) set(now int64, state State, code, because string) {
 	if t.State != state || t.Code != code {
@@ -253,15 +262,14 @@ func (t *Tending) set(now int64, state State, code, because string) {
 // edit changes a tending that nobody replaced meanwhile.
 func (s *Service) edit(ctx context.Context, t Tending, fn func(*Tending)) error {
 	changed := false
-	after, err := s.cfg.Store.EditTending(ctx, t.WorkspaceID, func(now *Tending) error {
+	after, err := s.cfg.Store.EditTending(ctx, t.WorkspaceID, func(now *Tending) {
 		if now.CreatedAt != t.CreatedAt {
-			return nil
+			return
 		}
 		before := *now
 		fn(now)
 		now.UpdatedAt = s.now()
 		changed = before.State != now.State || before.Code != now.Code || before.Because != now.Because || before.Rounds != now.Rounds || before.SpentNano != now.SpentNano || len(before.Others) != len(now.Others)
-		return nil
 	})
 	if fault.Is(err, fault.NotFound) {
 		return nil
@@ -311,7 +319,7 @@ func (s *Service) masked(ctx context.Context, teamID, text string) string {
 // actorOf returns the user in whose name it is done, after checking that they still may have agents work there and push.
 func (s *Service) actorOf(ctx context.Context, t Tending, w workspaces.Workspace) (accounts.Actor, error) {
 	actor, err := s.cfg.Actor(ctx, t.CreatedBy)
-	if err != nil {
+	if err != nil && !fault.Is(err, fault.NotFound) {
 		return actor, err
 	}
 	o := accounts.Object{TeamID: w.TeamID, OwnerID: w.CreatedBy, Private: w.Private}

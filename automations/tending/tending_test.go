@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/sessions/conversation"
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/state"
+	"github.com/parawork/parawork/sessions/usagelimit"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/store/tendingstore"
@@ -47,6 +48,7 @@ type world struct {
 	stubborn      bool // the agent commits and fixes nothing
 	pushes, joins int
 	told          []string
+	limited       time.Time // until when a limit of its provider holds the agent up in the middle of its turn
 
 	effects, killAt int
 }
@@ -133,8 +135,8 @@ func (w *world) Merge(context.Context, accounts.Actor, string, forge.MergeAsk) (
 func (w *world) Enqueue(context.Context, accounts.Actor, string, forge.MergeAsk) error { return nil }
 
 func (w *world) Push(context.Context, accounts.Actor, string) (string, error) {
-	if w.joining {
-		w.t.Error("an unfinished merge was pushed")
+	if w.joining || w.now.Before(w.limited) {
+		w.t.Error("an unfinished merge was pushed, or an unfinished turn")
 	}
 	if w.head != w.local {
 		w.pushes++
@@ -176,7 +178,11 @@ func (w *world) FinishResolve(context.Context, accounts.Actor, string) (string, 
 }
 
 func (w *world) session() sessions.Session {
-	return sessions.Session{ID: "ses_1", WorkspaceID: w.ws.ID, Agent: "claude-code", State: state.Idle, StateAt: w.now.UnixMilli(), PromptSentAt: 1}
+	one := sessions.Session{ID: "ses_1", WorkspaceID: w.ws.ID, Agent: "claude-code", State: state.Idle, StateAt: w.now.UnixMilli(), PromptSentAt: 1}
+	if w.now.Before(w.limited) {
+		one.Basis.Limit = &usagelimit.Limit{}
+	}
+	return one
 }
 
 func (w *world) Get(context.Context, string) (sessions.Session, error) { return w.session(), nil }
@@ -200,7 +206,7 @@ func (w *world) AddPrompt(_ context.Context, _ accounts.Actor, sessionID string,
 		w.t.Error("a prompt was sent twice")
 	}
 	p := prompt.Prompt{ID: n.ID, SessionID: sessionID, Text: n.Text, State: prompt.Sent, SentAt: w.now.UnixMilli()}
-	w.prompts[n.ID] = p
+	w.prompts[n.ID], w.limited = p, w.now.Add(time.Minute)
 	w.local = fmt.Sprintf("h%d", len(w.prompts))
 	w.answer = "All done.\n**C1 done:** renamed it to " + secret
 	w.done()

@@ -143,7 +143,7 @@ type Store interface {
 	// PutTending stores one, in place of an earlier one of the workspace.
 	PutTending(ctx context.Context, t Tending) error
 	// EditTending lets fn change one in one transaction, and returns it as stored.
-	EditTending(ctx context.Context, workspaceID string, fn func(*Tending) error) (Tending, error)
+	EditTending(ctx context.Context, workspaceID string, fn func(*Tending)) (Tending, error)
 	DropTending(ctx context.Context, workspaceID string) error
 	// Needing returns those of a team that need a person.
 	Needing(ctx context.Context, teamID string) ([]Tending, error)
@@ -199,5 +199,4 @@ type Prompts interface {
 // Workspaces are the rows of workspaces.
 type Workspaces interface {
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
-	Record(ctx context.Context, a workspaces.Activity) error
 }

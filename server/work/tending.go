@@ -45,17 +45,13 @@ func (h Forge) SetTending(ctx context.Context, req api.SetTendingRequestObject) 
 			return nil, err
 		}
 	}
-	w, err := h.cfg.Workspaces.Records.Workspace(ctx, req.Id)
-	if err != nil {
-		return nil, err
-	}
-	t, err := h.cfg.Tending.Set(ctx, call.Actor, w, r)
+	t, err := h.cfg.Tending.Set(ctx, call.Actor, call.Workspace, r)
 	if err != nil {
 		return nil, err
 	}
 	audit.Note(ctx, "merge", r.Merge)
 	audit.Note(ctx, "max_rounds", strconv.Itoa(t.Limits.Rounds))
-	_, rounds, err := h.cfg.Tending.Get(ctx, req.Id)
+	t, rounds, err := h.cfg.Tending.Get(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -63,10 +59,6 @@ func (h Forge) SetTending(ctx context.Context, req api.SetTendingRequestObject) 
 	return api.SetTending200JSONResponse(out), err
 }
 
-func (h Forge) EndTending(ctx context.Context, req api.EndTendingRequestObject) (api.EndTendingResponseObject, error) {
-	w, err := h.cfg.Workspaces.Records.Workspace(ctx, req.Id)
-	if err == nil {
-		err = h.cfg.Tending.Drop(ctx, w)
-	}
-	return api.EndTending204Response{}, err
+func (h Forge) EndTending(ctx context.Context, _ api.EndTendingRequestObject) (api.EndTendingResponseObject, error) {
+	return api.EndTending204Response{}, h.cfg.Tending.Drop(ctx, rest.CallOf(ctx).Workspace)
 }

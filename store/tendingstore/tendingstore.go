@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/automations/tending"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 )
 
@@ -65,7 +66,7 @@ func (s *Tendings) DropTending(ctx context.Context, workspaceID string) error {
 }
 
 // EditTending lets fn change one in one transaction, and returns it as stored.
-func (s *Tendings) EditTending(ctx context.Context, workspaceID string, fn func(*tending.Tending) error) (t tending.Tending, err error) {
+func (s *Tendings) EditTending(ctx context.Context, workspaceID string, fn func(*tending.Tending)) (t tending.Tending, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if _, err := s.db.Exec(ctx, `UPDATE tendings SET version = version + 1 WHERE workspace_id = ? AND {team}`, workspaceID); err != nil { // others wait for this transaction
 			return err
@@ -73,9 +74,7 @@ func (s *Tendings) EditTending(ctx context.Context, workspaceID string, fn func(
 		if t, err = s.Tending(ctx, workspaceID); err != nil {
 			return err
 		}
-		if err := fn(&t); err != nil {
-			return err
-		}
+		fn(&t)
 		others, err := store.ToJSON(append([]tending.Said{}, t.Others...))
 		if err != nil {
 			return err
@@ -104,6 +103,11 @@ func (s *Tendings) Due(ctx context.Context, now int64, limit int) ([]string, err
 // Hurry makes them due at a time where they would be later and no look failed.
 func (s *Tendings) Hurry(ctx context.Context, workspaceID, projectID string, at int64) error {
 	query, about := `UPDATE tendings SET next_at = ? WHERE next_at > ? AND tries = 0 AND workspace_id = ? AND {team}`, workspaceID
+	if workspaceID != "" { // most workspaces of which there are news have none, and a write waits for others
+		if t, err := s.Tending(ctx, workspaceID); fault.Is(err, fault.NotFound) || err == nil && t.NextAt <= at {
+			return nil
+		}
+	}
 	if workspaceID == "" {
 		query, about = `UPDATE tendings SET next_at = ? WHERE next_at > ? AND tries = 0 AND EXISTS (SELECT 1 FROM workspaces w WHERE w.id = tendings.workspace_id AND w.project_id = ? AND {team:w}) AND {team}`, projectID
 	}
@@ -128,14 +132,7 @@ func (s *Tendings) Rounds(ctx context.Context, workspaceID string, limit int) ([
 
 // BeginRound stores a round and what it makes of its tending.
 func (s *Tendings) BeginRound(ctx context.Context, r tending.Round, fn func(*tending.Tending)) error {
-	detail, err := store.ToJSON(r.Detail)
-	if err != nil {
-		return err
-	}
-	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		if err := s.with(ctx, r, fn); err != nil {
-			return err
-		}
+	err := s.with(ctx, r, fn, func(ctx context.Context, detail string) error {
 		_, err := s.db.Exec(ctx, `INSERT INTO tending_rounds (`+roundColumns+`) VALUES (?,?,{team?},?,?,?,?,?,?)`, r.ID, r.WorkspaceID, r.TeamID, r.N, string(r.Step), detail, r.CostNano, r.StartedAt, r.EndedAt)
 		return err
 	})
@@ -144,27 +141,28 @@ func (s *Tendings) BeginRound(ctx context.Context, r tending.Round, fn func(*ten
 
 // EditRound stores a round that is not over, and what fn makes of its tending.
 func (s *Tendings) EditRound(ctx context.Context, r tending.Round, fn func(*tending.Tending)) error {
-	detail, err := store.ToJSON(r.Detail)
-	if err != nil {
-		return err
-	}
-	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		if err := s.with(ctx, r, fn); err != nil {
-			return err
-		}
+	err := s.with(ctx, r, fn, func(ctx context.Context, detail string) error {
 		_, err := s.db.Exec(ctx, `UPDATE tending_rounds SET step = ?, detail = ?, cost_nano = ?, ended_at = ? WHERE id = ? AND step NOT IN ('over', 'dropped') AND {team}`, string(r.Step), detail, r.CostNano, r.EndedAt, r.ID)
 		return err
 	})
 	return store.Wrap(err, "changing a round of a pull request")
 }
 
-// with changes the tending of a round. One that was switched off meanwhile is a fault.NotFound.
-func (s *Tendings) with(ctx context.Context, r tending.Round, fn func(*tending.Tending)) error {
-	_, err := s.EditTending(ctx, r.WorkspaceID, func(t *tending.Tending) error {
-		if fn != nil && t.CreatedAt <= r.StartedAt {
-			fn(t)
+// with writes a round and changes its tending in one transaction. One that was switched off meanwhile is a fault.NotFound.
+func (s *Tendings) with(ctx context.Context, r tending.Round, fn func(*tending.Tending), write func(ctx context.Context, detail string) error) error {
+	detail, err := store.ToJSON(r.Detail)
+	if err != nil {
+		return err
+	}
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		_, err := s.EditTending(ctx, r.WorkspaceID, func(t *tending.Tending) {
+			if fn != nil && t.CreatedAt <= r.StartedAt {
+				fn(t)
+			}
+		})
+		if err != nil {
+			return err
 		}
-		return nil
+		return write(ctx, detail)
 	})
-	return err
 }
