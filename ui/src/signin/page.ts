@@ -158,7 +158,7 @@ function showFailure(into: HTMLElement, error?: unknown): void {
 function setBusy(button: HTMLButtonElement, words: string, busy: boolean): void {
   button.textContent = words;
   button.disabled = busy;
-  button.toggleAttribute("aria-busy", busy);
+  button.setAttribute("aria-busy", String(busy));
 }
 
 function field(label: string, input: HTMLInputElement, aside?: Node): HTMLElement {
