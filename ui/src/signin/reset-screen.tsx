@@ -9,7 +9,6 @@ import { PlainPage } from "@/kit/pages";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { useTitle } from "@/state/use-title";
 import { askForLink, resetPassword } from "./calls";
-import { Insecure } from "./insecure";
 import { useLinkToken } from "./link-token";
 import { newPasswordError } from "./password-error";
 import { waysQuery } from "./queries";
@@ -143,6 +142,21 @@ function NoMail() {
       <Trans>
         This server cannot send email. An operator can create a password reset link for you on the Users page or with{" "}
         <code className="rounded-sm bg-bg3 px-1">parawork admin reset-link</code>.
+      </Trans>
+    </p>
+  );
+}
+
+/** The page came over plain http from another machine. */
+function Insecure() {
+  return (
+    <p className="mb-4 rounded-md border border-needs px-3 py-2 text-fg2">
+      <strong className="font-medium text-needs">
+        <Trans>This connection is not encrypted.</Trans>
+      </strong>{" "}
+      <Trans>
+        Others on the network can read what you type and take over your login. Ask an operator of this server for its
+        HTTPS address.
       </Trans>
     </p>
   );

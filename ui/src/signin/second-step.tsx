@@ -8,9 +8,8 @@ import { useNow } from "@/format/now";
 import { Button } from "@/kit/button";
 import { TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";
-import { type Method, type SecondStep, signInWithCode } from "./calls";
-import { passkeysHere } from "./passkey";
-import { usePasskeySignIn } from "./use-passkey";
+import { type Method, passkeyOptions, type SecondStep, signInWithCode, signInWithPasskey } from "./calls";
+import { getPasskey, passkeysHere } from "./passkey";
 import { digits } from "./words";
 
 interface Props {
@@ -128,7 +127,10 @@ function CodeForm({ method, onMe, onStartOver }: CodeProps) {
 }
 
 function PasskeyForm({ onMe }: { onMe: (me: Me) => void }) {
-  const passkey = usePasskeySignIn(onMe);
+  const passkey = useMutation({
+    mutationFn: async () => signInWithPasskey(await getPasskey(await passkeyOptions())),
+    onSuccess: onMe,
+  });
   return (
     <div className="flex flex-col gap-3.5">
       <p className="text-fg2">
