@@ -24,7 +24,7 @@ self.addEventListener("activate", (e) =>
 self.addEventListener("fetch", (e) => {
   const url = new URL(e.request.url);
   if (!SHELL.version || e.request.method !== "GET" || url.origin !== self.location.origin) return;
-  if (url.pathname.startsWith("/assets/")) e.respondWith(asset(e.request));
+  if (url.pathname.startsWith("/assets/")) e.respondWith(asset(e));
   else if (e.request.mode === "navigate") {
     if (!/^\/(api|oauth|mcp|\.well-known)(\/|$)/.test(url.pathname)) e.respondWith(page(e.request));
   } else if (SHELL.files.includes(url.pathname) && /\.\w+$/.test(url.pathname)) e.respondWith(fetch(e.request).catch(() => kept(url.pathname)));
@@ -48,12 +48,13 @@ async function kept(path) {
  * Names of assets carry a hash of their content. What a page has loaded of this version is kept with it; where nothing can be kept, on a full
  * disk for one, it comes from the server all the same.
  */
-async function asset(request) {
+async function asset(e) {
   const cache = await caches.open(cacheName).catch(() => undefined);
-  const known = await cache?.match(request).catch(() => undefined);
+  const known = await cache?.match(e.request).catch(() => undefined);
   if (known) return known;
-  const answer = await fetch(request);
-  if (answer.ok && answer.status === 200) await cache?.put(request, answer.clone()).catch(() => {});
+  const answer = await fetch(e.request);
+  // The page does not wait until it is written.
+  if (cache && answer.status === 200) e.waitUntil(cache.put(e.request, answer.clone()).catch(() => {}));
   return answer;
 }
 

@@ -1,7 +1,11 @@
 import { expect, test } from "vitest";
 import source from "../../public/sw.js?raw";
 
-type Fetching = (e: { request: unknown; respondWith: (answer: Promise<unknown>) => void }) => void;
+type Fetching = (e: {
+  request: unknown;
+  respondWith: (answer: Promise<unknown>) => void;
+  waitUntil: (done: Promise<unknown>) => void;
+}) => void;
 
 /** The service worker with these caches and this server, asked for a file. */
 function asked(caches: unknown, server: () => unknown): Promise<unknown> {
@@ -16,7 +20,7 @@ function asked(caches: unknown, server: () => unknown): Promise<unknown> {
   new Function("self", "caches", "fetch", worker)(self, caches, async () => server());
   let answer: Promise<unknown> = Promise.resolve("not answered");
   const request = { method: "GET", mode: "cors", url: "https://pw.example.com/assets/main-1.js" };
-  fetching({ request, respondWith: (a) => (answer = a) });
+  fetching({ request, respondWith: (a) => (answer = a), waitUntil: () => {} });
   return answer;
 }
 
