@@ -4,9 +4,8 @@ import { useEffect, useRef, useState } from "react";
 import { clock } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Logo } from "@/kit/mark";
+import { comeback } from "@/net/recovery";
 import { type Known, readKnown } from "@/state/known";
-
-const LOOK_EVERY = 2_000; // ms
 
 /** A page that was opened without a connection: it says so, names the workspaces it knows of, and goes on when the server responds. */
 export function OfflinePage({ retry }: { retry: () => void }) {
@@ -15,20 +14,7 @@ export function OfflinePage({ retry }: { retry: () => void }) {
   again.current = retry;
   useEffect(() => {
     void readKnown().then(setKnown);
-    const look = async () => {
-      if (document.hidden) return;
-      const there = await fetch("/api/v1/health", { cache: "no-store" })
-        .then((r) => r.ok)
-        .catch(() => false);
-      if (there) again.current();
-    };
-    const timer = setInterval(() => void look(), LOOK_EVERY);
-    const soon = () => void look();
-    addEventListener("online", soon);
-    return () => {
-      clearInterval(timer);
-      removeEventListener("online", soon);
-    };
+    return comeback.wait(() => again.current(), true);
   }, []);
   return (
     <div className="grid h-dvh grid-cols-1 grid-rows-[auto_minmax(0,1fr)]">

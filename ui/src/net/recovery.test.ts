@@ -125,3 +125,11 @@ test("a server that was away for minutes is noticed within 2 s in front of someb
     expect(back).toBeLessThanOrEqual(302_000);
   }
 });
+
+test("who has found the server unreachable is called at its first answer", async () => {
+  const comeback = new Comeback({ ask: server(0).ask, random: () => 0.5, hidden: () => false });
+  const back = vi.fn();
+  comeback.wait(back, true);
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(back).toHaveBeenCalledTimes(1);
+});

@@ -25,8 +25,11 @@ export class Comeback {
 
   constructor(private readonly options: Options) {}
 
-  /** Calls back once the server was unreachable and is back. The returned function unsubscribes. */
-  wait(back: () => void): () => void {
+  /**
+   * Calls back once the server was unreachable and is back; with `down`, the caller has found it unreachable already. The returned function
+   * unsubscribes.
+   */
+  wait(back: () => void, down = false): () => void {
     this.links.add(back);
     if (this.timer === undefined && this.links.size === 1) {
       this.round++;
@@ -34,6 +37,7 @@ export class Comeback {
       this.down = false;
       this.plan(AFTER);
     }
+    this.down ||= down;
     return () => {
       this.links.delete(back);
       if (this.links.size === 0) this.stop();
