@@ -63,7 +63,7 @@ const marked = StateField.define<DecorationSet>({
     if (!to) return at.map(tr.changes);
     const out: Range<Decoration>[] = [];
     for (let n = to.line; n <= Math.min(to.end_line, tr.state.doc.lines); n++)
-      out.push(Decoration.line({ class: "cm-linked" }).range(tr.state.doc.line(n).from));
+      out.push(Decoration.line({ class: "cm-linked mark-once" }).range(tr.state.doc.line(n).from));
     return Decoration.set(out);
   },
   provide: (f) => EditorView.decorations.from(f),
@@ -87,7 +87,6 @@ const look = EditorView.theme({
     pointerEvents: "none",
   },
   ".cm-selectionBackground, &.cm-focused .cm-selectionBackground": { backgroundColor: "var(--bg3) !important" },
-  ".cm-linked": { animation: "mark-once 4s step-end" },
   ".cm-panels": { backgroundColor: "var(--bg1)", color: "var(--fg)" },
 });
 
