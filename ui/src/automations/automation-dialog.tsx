@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { agentsQuery, projectsQuery } from "@/api/queries";
+import { nano } from "@/format/money";
 import { exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
@@ -11,7 +12,7 @@ import { Check, Field, inputClass, Segmented, TextArea, TextField } from "@/kit/
 import { CopyLine, FormError } from "@/kit/states";
 import { useAction } from "@/kit/use-action";
 import { useTeam } from "@/state/team";
-import { type Automation, automationsKey, EVENTS, type Kind, names, nano } from "./automations";
+import { type Automation, automationsKey, EVENTS, type Kind, names } from "./automations";
 
 const KINDS: readonly (readonly [Kind, string])[] = [
   ["schedule", t`At times`],

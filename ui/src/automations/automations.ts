@@ -40,10 +40,3 @@ export const names = (text: string): string[] =>
     .split(",")
     .map((name) => name.trim())
     .filter(Boolean);
-
-/** A number of dollars that somebody typed, in nano-USD; undefined = it is none. */
-export function nano(text: string): number | undefined {
-  if (text.trim() === "") return 0;
-  const dollars = Number(text.replace(",", "."));
-  return Number.isFinite(dollars) && dollars >= 0 ? Math.round(dollars * 1e9) : undefined;
-}

@@ -24,3 +24,10 @@ export function hourly(nano: number): string {
   const dollars = nano / NANO;
   return dollars < 0.1 && Math.round(dollars * 1000) % 10 !== 0 ? fine.format(dollars) : cents.format(dollars);
 }
+
+/** A number of dollars that somebody typed, in nano-USD; undefined = it is none. */
+export function nano(text: string): number | undefined {
+  if (text.trim() === "") return 0;
+  const dollars = Number(text.replace(",", "."));
+  return Number.isFinite(dollars) && dollars >= 0 ? Math.round(dollars * NANO) : undefined;
+}

@@ -4,10 +4,10 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { ApiError } from "@/api/problem";
-import { usd } from "@/format/money";
+import { nano, usd } from "@/format/money";
 import { useNow } from "@/format/now";
 import { short, visible } from "@/format/text";
-import { ago } from "@/format/time";
+import { ago, clock } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Segmented, TextField } from "@/kit/field";
 import { Mark, type MarkKind } from "@/kit/mark";
@@ -133,13 +133,13 @@ function Status({ d }: { d: Tending }) {
   const known = CODES[d.code];
   return (
     <div className="flex flex-col gap-1">
-      <p className="break-words">{known ?? d.because}</p>
+      <p className="break-words">{known ?? visible(d.because)}</p>
       {known && d.because && d.code !== "round" && d.code !== "merged" && (
         <p className="text-meta break-words text-fg3">{visible(d.because)}</p>
       )}
       <p className="text-meta text-fg3">
         <Trans>
-          {d.rounds} of {d.max_rounds} rounds, {usd(d.spent_nano)} spent. Since {ago(d.since, now)}, in the name of{" "}
+          {d.rounds} of {d.max_rounds} rounds, {usd(d.spent_nano)} spent. Since {clock(d.since, now)}, in the name of{" "}
           {d.created_by_name}.
         </Trans>
       </p>
@@ -154,15 +154,14 @@ function Form({ id, forge, now, done }: { id: string; forge: string; now?: Tendi
   const [money, setMoney] = useState(now?.max_nano ? String(now.max_nano / 1e9) : "");
   const [merge, setMerge] = useState<Merge>(now?.merge ?? "");
   const most = Number(rounds);
-  const dollars = money.trim() === "" ? 0 : Number(money.replace(",", "."));
+  const limit = nano(money);
   const wrongRounds = !Number.isInteger(most) || most < 1 || most > 50;
-  const wrongMoney = !(dollars >= 0);
   const set = useMutation({
     mutationFn: () =>
       data(
         api.PUT("/workspaces/{id}/pull-request/tending", {
           params: { path: { id } },
-          body: { max_rounds: most, max_nano: Math.round(dollars * 1e9), merge, agent: now?.agent ?? "" },
+          body: { max_rounds: most, max_nano: limit ?? 0, merge, agent: now?.agent ?? "" },
         }),
       ),
     onSuccess: (next) => {
@@ -175,7 +174,7 @@ function Form({ id, forge, now, done }: { id: string; forge: string; now?: Tendi
       className="flex flex-col gap-3"
       onSubmit={(e) => {
         e.preventDefault();
-        if (!wrongRounds && !wrongMoney) set.mutate();
+        if (!wrongRounds && limit !== undefined) set.mutate();
       }}
     >
       {!now && (
@@ -202,7 +201,7 @@ function Form({ id, forge, now, done }: { id: string; forge: string; now?: Tendi
           placeholder={t`no limit`}
           value={money}
           onChange={(e) => setMoney(e.target.value)}
-          error={wrongMoney ? t`This is no amount.` : undefined}
+          error={limit === undefined ? t`This is no amount.` : undefined}
         />
       </div>
       {team.can("workspace.merge") && (
@@ -225,10 +224,10 @@ function Form({ id, forge, now, done }: { id: string; forge: string; now?: Tendi
         <Button
           type="submit"
           look="primary"
-          disabled={wrongRounds || wrongMoney}
-          busy={set.isPending && t`Switching on`}
+          disabled={wrongRounds || limit === undefined}
+          busy={set.isPending && (now ? t`Saving` : t`Switching on`)}
         >
-          {now ? t`Continue` : t`Tend until merged`}
+          {!now ? t`Tend until merged` : now.state === "watching" || now.state === "working" ? t`Save` : t`Continue`}
         </Button>
         {now && now.state !== "ended" && (
           <Button onClick={done}>
@@ -297,7 +296,7 @@ function History({ rounds }: { rounds: Round[] }) {
               <span className="inline-flex flex-wrap items-baseline gap-x-3">
                 <Mark
                   kind={r.code ? "failed" : STEPS[r.step].kind}
-                  word={r.code ? (CODES[r.code] ?? r.error) : STEPS[r.step].word}
+                  word={r.code ? (CODES[r.code] ?? visible(r.error)) : STEPS[r.step].word}
                 />
                 <span>
                   <Trans>Round {r.number}</Trans>
