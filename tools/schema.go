@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -34,17 +35,34 @@ func closed(r *jsonschema.Resolved) bool {
 	return more != nil && more.Not != nil
 }
 
-// Checker compiles the schema of a spec's arguments, for tools that are in no Set. What it returns rejects arguments that do not fit, and
-// names the field.
-func Checker(s Spec) (func(args json.RawMessage) error, error) {
-	arguments, err := compile(s.Arguments)
-	if err != nil {
-		return nil, fmt.Errorf("tool %q: schema of the arguments: %w", s.Name, err)
+// Checker returns what rejects arguments of a tool that is in no Set and do not fit, and names the field. It compiles the tool's schemas at the
+// first call, as a Set does: Compile finds those that are wrong.
+func Checker(s Spec) func(args json.RawMessage) error {
+	arguments := compiledOnce(s)
+	return func(args json.RawMessage) error {
+		schema, err := arguments()
+		if err != nil {
+			return err
+		}
+		return check(s.Name, schema, args)
 	}
-	if !closed(arguments) {
-		return nil, fmt.Errorf("tool %q: schema of the arguments: additionalProperties must be false", s.Name)
-	}
-	return func(args json.RawMessage) error { return check(s.Name, arguments, args) }, nil
+}
+
+// Compile compiles the schemas of a tool and returns what is wrong with them.
+func Compile(s Spec) error {
+	_, err := compiledOnce(s)()
+	return err
+}
+
+// compiledOnce returns the schema of a tool's arguments, which is compiled when it is first needed.
+func compiledOnce(s Spec) func() (*jsonschema.Resolved, error) {
+	return sync.OnceValues(func() (*jsonschema.Resolved, error) {
+		arguments, err := schemas(s)
+		if err != nil {
+			return nil, fmt.Errorf("tool %q: %w", s.Name, err)
+		}
+		return arguments, nil
+	})
 }
 
 // check rejects arguments that do not fit a tool's schema, and names the field.

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -77,7 +76,7 @@ func New(cfg Config) (*Set, error) {
 		if _, twice := s.tools[spec.Name]; twice {
 			return nil, fmt.Errorf("tool %q: another tool has the same name", spec.Name)
 		}
-		s.tools[spec.Name] = entry{t, spec, sync.OnceValues(func() (*jsonschema.Resolved, error) { return schemas(spec) })}
+		s.tools[spec.Name] = entry{t, spec, compiledOnce(spec)}
 		s.specs = append(s.specs, spec)
 	}
 	slices.SortStableFunc(s.specs, func(a, b Spec) int { return cmp.Compare(groupIndex(a.Group), groupIndex(b.Group)) })
@@ -119,22 +118,22 @@ func validate(s Spec) error {
 func schemas(s Spec) (*jsonschema.Resolved, error) {
 	arguments, err := compile(s.Arguments)
 	if err != nil {
-		return nil, fmt.Errorf("tool %q: schema of the arguments: %w", s.Name, err)
+		return nil, fmt.Errorf("schema of the arguments: %w", err)
 	}
 	for _, named := range slices.Concat(s.Command.Positional, s.Command.Paths) {
 		if arguments.Schema().Properties[named] == nil {
-			return nil, fmt.Errorf("tool %q: its command line names %q, which is not an argument", s.Name, named)
+			return nil, fmt.Errorf("its command line names %q, which is not an argument", named)
 		}
 	}
 	if in := s.Command.Stdin; in != "" && arguments.Schema().Properties[in] == nil {
-		return nil, fmt.Errorf("tool %q: its command line reads %q, which is not an argument", s.Name, in)
+		return nil, fmt.Errorf("its command line reads %q, which is not an argument", in)
 	}
 	if !closed(arguments) {
-		return nil, fmt.Errorf("tool %q: schema of the arguments: additionalProperties must be false", s.Name)
+		return nil, errors.New("schema of the arguments: additionalProperties must be false")
 	}
 	if len(s.Result) > 0 {
 		if _, err := compile(s.Result); err != nil {
-			return nil, fmt.Errorf("tool %q: schema of the result: %w", s.Name, err)
+			return nil, fmt.Errorf("schema of the result: %w", err)
 		}
 	}
 	return arguments, nil

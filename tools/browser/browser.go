@@ -247,11 +247,10 @@ func (s *Service) entryOf(workspaceID string, place *executors.Place, start bool
 		c := s.screenOf(workspaceID, func(c *screen) { c.entries++ }) // the browser's for as long as it is connected, whoever looks
 		defer c.left()
 		b, err := s.connect(ctx, c, place, start)
-		if err != nil {
-			s.drop(workspaceID, e)
-		}
 		if err == nil {
 			b.gone = e.gone
+		} else {
+			s.drop(workspaceID, e)
 		}
 		e.b, e.err = b, err
 		close(e.ready)

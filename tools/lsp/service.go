@@ -39,7 +39,7 @@ const (
 	watchWithin  = 3 * time.Second
 	endGrace     = 2 * time.Second
 	lastWords    = 5 * time.Second // after its end, for what it wrote last
-	maxDeaths    = 3 // of one language in one workspace,
+	maxDeaths    = 3               // of one language in one workspace,
 	deathsWithin = 10 * time.Minute
 
 	processPrefix = "lsp-" // of the ids of language servers' processes

@@ -19,11 +19,7 @@ func (a *API) Call(ctx context.Context, name string, args json.RawMessage) (tool
 		if t.spec.Name != name {
 			continue
 		}
-		check, err := tools.Checker(t.spec)
-		if err != nil {
-			return tools.Result{}, err
-		}
-		if err := check(args); err != nil {
+		if err := t.check(args); err != nil {
 			return tools.Result{}, err
 		}
 		within, cancel := context.WithTimeout(ctx, t.spec.Timeout)

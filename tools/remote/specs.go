@@ -12,8 +12,9 @@ import (
 
 // tool is one tool: what it is and what it does.
 type tool struct {
-	spec tools.Spec
-	call func(context.Context, *API, json.RawMessage) (answer, error)
+	spec  tools.Spec
+	check func(json.RawMessage) error
+	call  func(context.Context, *API, json.RawMessage) (answer, error)
 }
 
 // answer is what a tool found: an object for programs, and a text that says the same to a model in few words.
@@ -68,7 +69,7 @@ const Instructions = "Parawork runs coding agents in workspaces: a branch of a p
 	"answer its questions, read the changes, run the checks, then merge."
 
 // table has every tool, in the order in which clients see them. A client is shown at most tools.MaxListed.
-var table = []tool{
+var table = checked([]tool{
 	{spec: reads("project_list", "List projects", "List the projects (git repositories) of a team.", object(`[]`, teamArg+`,`+limitArg+`,`+cursorArg)), call: of(projectList)},
 	{spec: reads("agent_list", "List agents", "List the coding agents that can be started, such as claude-code or codex, and whether each is ready to use.", object(`[]`, teamArg)), call: of(agentList)},
 	{spec: reads("workspace_list", "List workspaces", "List workspaces: one branch of a project each, with the state of its agents and whether it needs attention.",
@@ -115,6 +116,13 @@ var table = []tool{
 	{spec: reads("usage_read", "Read usage and costs", "Read a team's sandbox hours, sandbox costs and model costs.",
 		object(`[]`, teamArg+`,"days":{"type":"integer","minimum":1,"maximum":366,"description":"Over the last days; default 30"},`+
 			`"group":{"type":"string","enum":["day","user","project","executor","agent","workspace"],"description":"Default: project"}`)), call: of(usageRead)},
+})
+
+func checked(all []tool) []tool {
+	for i := range all {
+		all[i].check = tools.Checker(all[i].spec)
+	}
+	return all
 }
 
 // Specs describes all tools.

@@ -97,7 +97,7 @@ func TestSchemasOfToolsCompile(t *testing.T) {
 		t.Error(err)
 	}
 	for _, spec := range remote.Specs() {
-		if _, err := tools.Checker(spec); err != nil {
+		if err := tools.Compile(spec); err != nil {
 			t.Error(err)
 		}
 	}
