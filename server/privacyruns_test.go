@@ -68,6 +68,12 @@ func TestASVS_8_2_2_RunsInPrivateWorkspacesAreTheirOwners(t *testing.T) {
 			}
 		}
 	}
+	// Words do not tell whether there is something to see.
+	for who, rev := range map[string]string{"member": p.ids["snapshot"], "owner": "snp_nobodys"} {
+		if r := ask(who, "GET", "/workspaces/"+open.ID+"/compare?from="+rev, ""); !strings.Contains(string(r.body), "no such workspace or snapshot, or you may not see it") {
+			t.Errorf("%s compares with %s: %s", who, rev, r.body)
+		}
+	}
 	keep := func(r runs.Run, i int) string { return `{"attempt_id":"` + r.Attempts[i].ID + `"}` }
 	if r := ask("member", "POST", "/runs/"+alone.ID+"/keep", keep(alone, 0)); r.StatusCode != 404 {
 		t.Errorf("a member decides for it: %d %s", r.StatusCode, r.body)

@@ -52,16 +52,16 @@ func (h Comparisons) sides(ctx context.Context, from, to *string) (a, b git.Tree
 // see that workspace.
 func (h Comparisons) side(ctx context.Context, rev string) (git.Tree, error) {
 	c := rest.CallOf(ctx)
-	w, id, now := c.Workspace, strings.TrimSuffix(rev, "^"), rev
+	w, id, name := c.Workspace, strings.TrimSuffix(rev, "^"), rev
 	switch {
 	case strings.HasPrefix(id, "ws_") && rest.PlainID(rev):
-		now = snapshot.RevNow
+		name = snapshot.RevNow
 	case strings.HasPrefix(id, "snp_") && rest.PlainID(id):
 		s, err := h.cfg.Workspaces.Snapshots.SnapshotByID(ctx, id)
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return git.Tree{}, err
 		}
-		id = cmp.Or(s.WorkspaceID, w.ID)
+		id = s.WorkspaceID // "" is nobody's: whether there is another's is not told
 	default:
 		id = w.ID
 	}
@@ -81,7 +81,7 @@ func (h Comparisons) side(ctx context.Context, rev string) (git.Tree, error) {
 		}
 		w = other
 	}
-	t, err := h.cfg.Workspaces.Snapshots.Resolve(ctx, w, now, c.Actor.User.ID)
+	t, err := h.cfg.Workspaces.Snapshots.Resolve(ctx, w, name, c.Actor.User.ID)
 	if t.Rev = rev; w.ID != c.Workspace.ID {
 		t.Label = w.Key() + " (" + t.Label + ")"
 	}
