@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/usagelimit"
 	"github.com/parawork/parawork/tools"
 )
 
@@ -216,6 +217,29 @@ func TestFurtherTriesBeginAnew(t *testing.T) {
 	h.until(th.ID, func(v *view) bool { return len(v.messages) == 5 && v.State == agent.Idle })
 	if req := h.model.asked()[1]; len(req.Messages) != 3 {
 		t.Errorf("sent %+v", req.Messages)
+	}
+}
+
+// A provider that has no more for now is a limit with the end that it names, and no other error is.
+func TestALimitOfTheProvider(t *testing.T) {
+	h := newHarness(t)
+	h.model.then(func(context.Context, providers.Request, func(providers.Event)) error {
+		return &providers.Error{Kind: providers.ErrRateLimited, Message: "too many requests", RetryAfter: time.Minute}
+	}, fails(providers.ErrOverloaded, "overloaded"))
+	th := h.open(agent.Options{})
+	limit := func() *usagelimit.Limit {
+		m := h.send(th.ID, "Go.")
+		h.until(th.ID, func(v *view) bool { return v.turn.ID == m.TurnID && v.turn.State != agent.TurnRunning })
+		h.mood(agents.Trouble)
+		h.host.mu.Lock()
+		defer h.host.mu.Unlock()
+		return h.host.hint.Limit
+	}
+	if l := limit(); l == nil || l.Kind != usagelimit.Rate || l.Until-l.At != time.Minute.Milliseconds() {
+		t.Errorf("limit %+v", l)
+	}
+	if l := limit(); l != nil {
+		t.Errorf("an overloaded provider is a limit: %+v", l)
 	}
 }
 
