@@ -99,16 +99,16 @@ func (s *Service) do(ctx context.Context, actor accounts.Actor, w workspaces.Wor
 	})
 }
 
-// agent reports whether a session is that of an agent that takes prompts.
-func agent(one sessions.Session) bool {
-	return one.Agent != agents.Shell && one.Agent != agents.Setup && one.Agent != agents.Command
+// takesPrompts reports whether what a session runs is an agent that takes prompts.
+func takesPrompts(agent string) bool {
+	return agent != agents.Shell && agent != agents.Setup && agent != agents.Command
 }
 
 // busy reports whether an agent works in a workspace, or asks.
 func (s *Service) busy(ctx context.Context, workspaceID string) (bool, error) {
 	all, err := s.cfg.Sessions.List(ctx, workspaceID)
 	return slices.ContainsFunc(all, func(one sessions.Session) bool {
-		return agent(one) && (one.State == state.Starting || one.State == state.Working || one.State == state.Waiting)
+		return takesPrompts(one.Agent) && (one.State == state.Starting || one.State == state.Working || one.State == state.Waiting)
 	}), err
 }
 
@@ -232,7 +232,9 @@ func (s *Service) prompt(ctx context.Context, actor accounts.Actor, w workspaces
 	if slices.ContainsFunc(all, func(one sessions.Session) bool { return one.ID == r.SessionID }) { // this round started it, with the prompt
 		return s.to(ctx, t, r, Turning, 0)
 	}
-	i := slices.IndexFunc(all, func(one sessions.Session) bool { return agent(one) && (!one.State.Ended() || one.CanResume) })
+	i := slices.IndexFunc(all, func(one sessions.Session) bool {
+		return takesPrompts(one.Agent) && (!one.State.Ended() || one.CanResume)
+	})
 	switch {
 	case i < 0 && t.Agent == "":
 		return s.over(ctx, t, r, AgentFailed, "The workspace has no session of an agent, and none was chosen. Start an agent in it, then continue.")

@@ -166,6 +166,8 @@ func (s *Service) Set(ctx context.Context, actor accounts.Actor, w workspaces.Wo
 		return Tending{}, bad("max_nano", "A limit of money cannot be negative. 0 means none.")
 	case r.Merge != "" && r.Merge != workspaces.StrategyMerge && r.Merge != workspaces.StrategySquash && r.Merge != workspaces.StrategyRebase:
 		return Tending{}, bad("merge", "merge is empty, merge, squash or rebase.")
+	case !takesPrompts(r.Agent):
+		return Tending{}, bad("agent", "%s takes no prompts. Choose an agent that does.", r.Agent)
 	}
 	if r.Agent != "" {
 		if err := s.cfg.Sessions.CheckAgent(ctx, r.Agent); err != nil {

@@ -2,6 +2,7 @@ import { t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { AgentSelect, startableAgents } from "@/agents/agent-select";
 import { api, data, type Schemas } from "@/api/client";
 import { agentsQuery, projectsQuery } from "@/api/queries";
 import { nano } from "@/format/money";
@@ -50,9 +51,7 @@ export function AutomationDialog({ of, onClose }: { of: Automation | undefined; 
   const [sampleOf, setSampleOf] = useState("issues");
   const [made, setMade] = useState<Automation>();
 
-  const usable = (agents.data ?? []).filter(
-    (a) => a.enabled && a.installed && a.agent !== "shell" && a.agent !== "command",
-  );
+  const usable = startableAgents(agents.data);
   const chosen = agent || usable[0]?.agent || "";
   const trigger: Schemas["AutomationTrigger"] =
     kind === "schedule"
@@ -212,17 +211,7 @@ export function AutomationDialog({ of, onClose }: { of: Automation | undefined; 
             onChange={(e) => setPrompt(e.target.value)}
           />
           <div className="grid gap-3 sm:grid-cols-2">
-            <Field label={t`Agent`}>
-              {(ids) => (
-                <select {...ids} className={inputClass} value={chosen} onChange={(e) => setAgent(e.target.value)}>
-                  {[...new Set([...usable.map((a) => a.agent), ...(chosen ? [chosen] : [])])].map((a) => (
-                    <option key={a} value={a}>
-                      {usable.find((u) => u.agent === a)?.name ?? a}
-                    </option>
-                  ))}
-                </select>
-              )}
-            </Field>
+            <AgentSelect agents={usable} value={chosen} onChange={setAgent} />
             <Field label={t`Project`}>
               {(ids) => (
                 <select {...ids} className={inputClass} value={project} onChange={(e) => setProject(e.target.value)}>

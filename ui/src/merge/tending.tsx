@@ -2,8 +2,11 @@ import { plural, t } from "@lingui/core/macro";
 import { Trans } from "@lingui/react/macro";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
+import { AgentSelect, startableAgents } from "@/agents/agent-select";
+import { COMMAND, SETUP, SHELL } from "@/agents/built-in";
 import { api, data, type Schemas } from "@/api/client";
 import { ApiError } from "@/api/problem";
+import { agentsQuery, sessionsQuery } from "@/api/queries";
 import { nano, usd } from "@/format/money";
 import { useNow } from "@/format/now";
 import { short, visible } from "@/format/text";
@@ -12,6 +15,7 @@ import { Button } from "@/kit/button";
 import { Segmented, TextField } from "@/kit/field";
 import { Mark, type MarkKind } from "@/kit/mark";
 import { Failure, FormError, Skeleton } from "@/kit/states";
+import { isString, recall } from "@/state/remember";
 import { useTeam } from "@/state/team";
 import { type CardProps, MergeCard } from "./card";
 
@@ -110,7 +114,7 @@ export default function TendingCard({ workspace: w }: CardProps) {
       {tending.isSuccess &&
         may &&
         (!d || editing || d.state === "ended" ? (
-          <Form id={w.id} forge={w.pull_request.forge} now={d ?? undefined} done={() => setEditing(false)} />
+          <Form workspace={w} forge={w.pull_request.forge} now={d ?? undefined} done={() => setEditing(false)} />
         ) : (
           <div className="flex flex-wrap gap-2">
             <Button look={d.state === "needs_you" ? "primary" : undefined} onClick={() => setEditing(true)}>
@@ -147,8 +151,24 @@ function Status({ d }: { d: Tending }) {
   );
 }
 
-function Form({ id, forge, now, done }: { id: string; forge: string; now?: Tending; done: () => void }) {
+interface FormProps {
+  workspace: CardProps["workspace"];
+  forge: string;
+  now?: Tending;
+  done: () => void;
+}
+
+function Form({ workspace: w, forge, now, done }: FormProps) {
+  const id = w.id;
   const team = useTeam();
+  const agents = useQuery(agentsQuery(team.slug));
+  const sessions = useQuery(sessionsQuery(id));
+  const [picked, setPicked] = useState(now?.agent ?? "");
+  const usable = startableAgents(agents.data);
+  const last = recall(`agent.${w.project_id}`, isString);
+  const agent = picked || (usable.find((a) => a.agent === last) ?? usable[0])?.agent || "";
+  // The agent that is there goes on; only where none is, one is started.
+  const alone = sessions.isSuccess && sessions.data.every((s) => [SHELL, SETUP, COMMAND].includes(s.agent));
   const client = useQueryClient();
   const [rounds, setRounds] = useState(String(now?.max_rounds ?? 5));
   const [money, setMoney] = useState(now?.max_nano ? String(now.max_nano / 1e9) : "");
@@ -161,7 +181,7 @@ function Form({ id, forge, now, done }: { id: string; forge: string; now?: Tendi
       data(
         api.PUT("/workspaces/{id}/pull-request/tending", {
           params: { path: { id } },
-          body: { max_rounds: most, max_nano: limit ?? 0, merge, agent: now?.agent ?? "" },
+          body: { max_rounds: most, max_nano: limit ?? 0, merge, agent },
         }),
       ),
     onSuccess: (next) => {
@@ -204,6 +224,14 @@ function Form({ id, forge, now, done }: { id: string; forge: string; now?: Tendi
           error={limit === undefined ? t`This is no amount.` : undefined}
         />
       </div>
+      {alone && usable.length > 0 && (
+        <AgentSelect
+          agents={usable}
+          value={agent}
+          onChange={setPicked}
+          hint={t`It is started when there is something to do: the workspace has no session of an agent.`}
+        />
+      )}
       {team.can("workspace.merge") && (
         <div className="flex flex-col gap-1">
           <p aria-hidden className="font-medium">
