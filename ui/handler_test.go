@@ -1,11 +1,14 @@
 package ui
 
 import (
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -155,5 +158,27 @@ func TestNewNamesAMissingFolder(t *testing.T) {
 	t.Parallel()
 	if _, err := New(Config{Dir: filepath.Join(t.TempDir(), "nothing")}); err == nil {
 		t.Fatal("no error")
+	}
+}
+
+// Workers are recognized by the names of their files: one with another name would run without the policy.
+func TestWorkersAreNamedSo(t *testing.T) {
+	t.Parallel()
+	made := regexp.MustCompile(`new (?:Shared)?Worker\(\s*new URL\("([^"]+)"`)
+	found := 0
+	err := filepath.WalkDir("src", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".ts") && !strings.HasSuffix(name, ".tsx") {
+			return err
+		}
+		b, err := os.ReadFile(name)
+		for _, m := range made.FindAllSubmatch(b, -1) {
+			if found++; neverPages(strings.TrimSuffix(path.Base(string(m[1])), path.Ext(string(m[1]))) + "-1.js") {
+				t.Errorf("%s: the file of the worker %s has no worker in its name", name, m[1])
+			}
+		}
+		return err
+	})
+	if err != nil || found == 0 {
+		t.Errorf("%d workers, %v", found, err)
 	}
 }
