@@ -294,9 +294,7 @@ func (c *claude) assistant(s *sink, l *claudeLine) {
 		text := joined(blocks)
 		s.put(Item{ID: l.UUID, Kind: Error, Status: Failed, Text: text})
 		s.says(Broken, text)
-		var kind string
-		_ = json.Unmarshal(l.Error, &kind) // an error of another shape is no limit
-		s.stopped(usagelimit.OfClaude(kind, text, time.UnixMilli(s.at)))
+		s.stopped(usagelimit.OfClaude(word(l.Error), text, time.UnixMilli(s.at)))
 		return
 	}
 	defer c.count(s, l)

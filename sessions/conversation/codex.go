@@ -90,10 +90,7 @@ type codexEvent struct {
 	Info      *struct {
 		Last codexTokens `json:"last_token_usage"`
 	} `json:"info"`
-	Limits *struct {
-		Primary   *usagelimit.Window `json:"primary"`
-		Secondary *usagelimit.Window `json:"secondary"`
-	} `json:"rate_limits"`
+	Limits json.RawMessage `json:"rate_limits"`
 }
 
 type codexTokens struct {
@@ -206,9 +203,7 @@ func (c *codex) fail(s *sink, text string, info json.RawMessage) {
 	s.close(Stopped)
 	s.put(Item{ID: s.fallback("error"), Kind: Error, Status: Failed, Text: cmp.Or(text, "The turn ended with an error.")})
 	s.says(Broken, text)
-	var kind string
-	_ = json.Unmarshal(info, &kind) // an error with more to say is an object, and no limit
-	s.stopped(usagelimit.OfCodex(kind, c.windows, time.UnixMilli(s.at)))
+	s.stopped(usagelimit.OfCodex(word(info), c.windows, time.UnixMilli(s.at)))
 }
 
 // older takes an event of versions without items.
@@ -281,9 +276,13 @@ func (c *codex) rest(*sink) {}
 
 // counted takes the count of versions that do not write usage per answer.
 func (c *codex) counted(s *sink, e codexEvent) {
-	if e.Limits != nil {
+	var limits *struct {
+		Primary   *usagelimit.Window `json:"primary"`
+		Secondary *usagelimit.Window `json:"secondary"`
+	}
+	if json.Unmarshal(e.Limits, &limits) == nil && limits != nil { // those of another shape cost no count
 		c.windows = nil
-		for _, w := range [...]*usagelimit.Window{e.Limits.Primary, e.Limits.Secondary} {
+		for _, w := range [...]*usagelimit.Window{limits.Primary, limits.Secondary} {
 			if w != nil {
 				c.windows = append(c.windows, *w)
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -412,6 +413,14 @@ func (s *sink) says(p Phase, words string) {
 	}
 	words, _ = cut(words, 200)
 	s.moment = Moment{Phase: p, Words: words, At: s.at}
+}
+
+// word returns what is a string; "" for anything else, such as an error with more to say.
+func word(raw json.RawMessage) (s string) {
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
 }
 
 // stopped adds, to the error that ended the turn, the limit that caused it.

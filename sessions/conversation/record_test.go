@@ -561,6 +561,14 @@ func TestLimits(t *testing.T) {
 	if l := read(conversation.Codex, codex); l == nil || l.Kind != usagelimit.Session || l.Until != 1795861421000 {
 		t.Errorf("Codex: %+v", l)
 	}
+	odd := strings.NewReplacer(`"info":null`, `"info":{"last_token_usage":{"input_tokens":7}}`, `"resets_at":1795861421`, `"resets_at":"soon"`).Replace(codex)
+	if l := read(conversation.Codex, odd); l == nil || l.Until != 0 {
+		t.Errorf("Codex, with limits of another shape: %+v", l)
+	}
+	r := conversation.NewReader(conversation.Config{Record: conversation.Record{Format: conversation.Codex, Name: "x"}})
+	if items, err := r.End(t.Context(), memory{[]byte(odd)}, 0); err != nil || !slices.ContainsFunc(items, func(it conversation.Item) bool { return it.Usage != nil && it.Usage.Input == 7 }) {
+		t.Errorf("their answer is not counted: %+v, %v", items, err)
+	}
 	for what, r := range map[string][2]string{
 		"the model's own words": {conversation.Claude, strings.NewReplacer(`"isApiErrorMessage":true,`, "", `"error":"rate_limit",`, "").Replace(claude)},
 		"a tool's output": {conversation.Claude, `{"type":"user","uuid":"a","timestamp":"2026-11-28T07:23:30.000Z","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"You've hit your session limit · resets 10:23am (UTC)"}]}}
