@@ -409,28 +409,16 @@ func (s *Service) stopped(ctx context.Context, t Tending, r Round, err error) er
 	return err
 }
 
-// answer replies to the comments that the agent said something about, and resolves those it dealt with. Each reply is stored before the next
-// is written.
+// answer replies to the comments that the agent said something about, and resolves those it dealt with.
 func (s *Service) answer(ctx context.Context, actor accounts.Actor, t Tending, r Round, pr forge.PullRequest) error {
-	for i := range r.Comments {
-		c := &r.Comments[i]
-		if c.Answered || c.Answer == "" {
-			continue
+	var replies []forge.Reply
+	for _, c := range r.Comments {
+		if c.Answer != "" {
+			replies = append(replies, forge.Reply{ThreadID: c.ThreadID, Text: c.Answer, About: r.ID + "/" + c.CommentID, Resolve: !open(r, c)})
 		}
-		var err error
-		c.ReplyID, err = s.cfg.Forge.Reply(ctx, actor, pr, c.ThreadID, c.Answer, r.ID+"/"+c.CommentID)
-		if err == nil && c.Done && !open(r, *c) {
-			err = s.cfg.Forge.Resolve(ctx, actor, pr, c.ThreadID)
-		}
-		if fault.CodeOf(err) == "forge_refused" { // such as in a conversation that was locked: what is pushed speaks for itself
-			s.cfg.Log.InfoContext(ctx, "a comment could not be answered", "workspace_id", t.WorkspaceID, "error", err)
-		} else if err != nil {
-			return err
-		}
-		c.Answered = true
-		if err := s.cfg.Store.EditRound(ctx, r, nil); err != nil {
-			return err
-		}
+	}
+	if err := s.cfg.Forge.Reply(ctx, actor, pr, replies...); err != nil {
+		return err
 	}
 	if r.Pushed != r.Head {
 		if err := s.cfg.Forge.AskAgain(ctx, actor, pr, r.Changes); err != nil {
@@ -440,7 +428,7 @@ func (s *Service) answer(ctx context.Context, actor accounts.Actor, t Tending, r
 	return s.over(ctx, t, r, "", "")
 }
 
-// open reports whether another comment of the same thread was not dealt with.
+// open reports whether a comment of the same thread was not dealt with.
 func open(r Round, c Said) bool {
 	return slices.ContainsFunc(r.Comments, func(o Said) bool { return o.ThreadID == c.ThreadID && !o.Done })
 }

@@ -99,20 +99,17 @@ func (w *world) Failures(context.Context, accounts.Actor, forge.PullRequest) ([]
 	return []forge.Failure{{Check: forge.Check{Name: "unit", State: forge.Failed, URL: "https://ci.example/1"}, Log: fmt.Sprintf("TestIt failed after %d ms with %s", w.now.UnixMilli(), secret)}}, nil
 }
 
-func (w *world) Reply(_ context.Context, _ accounts.Actor, _ forge.PullRequest, threadID, said, about string) (string, error) {
-	if threadID != "T1" {
-		w.t.Errorf("replied to %s", threadID)
+func (w *world) Reply(_ context.Context, _ accounts.Actor, _ forge.PullRequest, replies ...forge.Reply) error {
+	for _, r := range replies {
+		if r.ThreadID != "T1" || !r.Resolve {
+			w.t.Errorf("replied to %+v", r)
+		}
+		text := r.Text + " [" + r.About + "]"
+		if !slices.Contains(w.replies, text) {
+			w.replies = append(w.replies, text)
+		}
+		w.done()
 	}
-	text := said + " [" + about + "]"
-	if !slices.Contains(w.replies, text) {
-		w.replies = append(w.replies, text)
-	}
-	w.done()
-	return fmt.Sprint(9 + len(w.replies)), nil
-}
-
-func (w *world) Resolve(context.Context, accounts.Actor, forge.PullRequest, string) error {
-	w.done()
 	return nil
 }
 

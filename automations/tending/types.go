@@ -83,10 +83,8 @@ type Said struct {
 	Text      string `json:"text"`
 	URL       string `json:"url,omitempty"`
 
-	Answer   string `json:"answer,omitempty"`   // what the agent said about it
-	Done     bool   `json:"done,omitempty"`     // the agent says it did what was asked
-	ReplyID  string `json:"reply_id,omitempty"` // of Parawork's reply there
-	Answered bool   `json:"answered,omitempty"` // nothing is left to do about it
+	Answer string `json:"answer,omitempty"` // what the agent said about it
+	Done   bool   `json:"done,omitempty"`   // the agent says it did what was asked
 }
 
 // Broken is a failed check.
@@ -164,8 +162,7 @@ type Forge interface {
 	Of(ctx context.Context, workspaceID string) (forge.PullRequest, bool, error)
 	Attend(ctx context.Context, actor accounts.Actor, workspaceID string) (forge.Attended, error)
 	Failures(ctx context.Context, actor accounts.Actor, pr forge.PullRequest) ([]forge.Failure, error)
-	Reply(ctx context.Context, actor accounts.Actor, pr forge.PullRequest, threadID, said, about string) (replyID string, err error)
-	Resolve(ctx context.Context, actor accounts.Actor, pr forge.PullRequest, threadID string) error
+	Reply(ctx context.Context, actor accounts.Actor, pr forge.PullRequest, replies ...forge.Reply) error
 	AskAgain(ctx context.Context, actor accounts.Actor, pr forge.PullRequest, who []string) error
 	Merge(ctx context.Context, actor accounts.Actor, workspaceID string, m forge.MergeAsk) (forge.PullRequest, error)
 	Enqueue(ctx context.Context, actor accounts.Actor, workspaceID string, m forge.MergeAsk) error

@@ -82,7 +82,7 @@ type talkClient interface {
 	// logOf returns what a failed check says of itself, and the address of its log at the API; "" = it has none.
 	logOf(ctx context.Context, c Check) (words, at string, err error)
 	authorize(h http.Header)
-	reply(ctx context.Context, number int64, t Thread, text string) (id string, err error)
+	reply(ctx context.Context, number int64, t Thread, text string) error
 	resolve(ctx context.Context, number int64, t Thread) error
 	askAgain(ctx context.Context, number int64, who []string) error
 	// enqueue has the forge merge a pull request by itself once its rules allow.
@@ -318,51 +318,58 @@ func FailingPart(log string, most int) string {
 	return "[The beginning is left out.]" + log[max(0, strings.IndexByte(log, '\n')):]
 }
 
-// Reply answers a thread once: it returns the comment that already says what it answers, as Marked has it, where there is one.
-func (s *Service) Reply(ctx context.Context, actor accounts.Actor, pr PullRequest, threadID, said, about string) (string, error) {
-	return s.on(ctx, actor, pr, threadID, "Replying to a comment", func(ctx context.Context, c talkClient, t Thread) (string, error) {
-		for _, one := range t.Comments {
-			if answers(one.Text) == about {
-				return one.ID, nil
-			}
-		}
-		if t.Closed {
-			return "", nil
-		}
-		return c.reply(ctx, pr.Number, t, Marked(said, about))
-	})
+// Reply is what is said about a comment.
+type Reply struct {
+	ThreadID string
+	Text     string
+	About    string // names what it answers: it is said once
+	Resolve  bool   // the thread is done with
 }
 
-// Resolve marks a thread as resolved.
-func (s *Service) Resolve(ctx context.Context, actor accounts.Actor, pr PullRequest, threadID string) error {
-	_, err := s.on(ctx, actor, pr, threadID, "Resolving a comment", func(ctx context.Context, c talkClient, t Thread) (string, error) {
-		if t.Resolved || t.Closed {
-			return "", nil
-		}
-		return "", c.resolve(ctx, pr.Number, t)
-	})
-	return err
-}
-
-// on reads the threads of a pull request and does something about one; nothing where it is gone.
-func (s *Service) on(ctx context.Context, actor accounts.Actor, pr PullRequest, threadID, doing string, do func(context.Context, talkClient, Thread) (string, error)) (string, error) {
+// Reply answers threads and resolves them. What is there already is not said again, as Marked has it; a thread that is gone is left out, and so
+// is what the forge refuses, such as in a conversation that was locked.
+func (s *Service) Reply(ctx context.Context, actor accounts.Actor, pr PullRequest, replies ...Reply) error {
+	if len(replies) == 0 {
+		return nil
+	}
 	c, at, err := s.talk(ctx, actor, pr)
 	if err != nil {
-		return "", err
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	all, err := c.threads(ctx, pr.Number)
+	asked, cancel := context.WithTimeout(ctx, patience)
+	all, err := c.threads(asked, pr.Number)
+	cancel()
 	if err != nil {
-		return "", at.fail(err, "Reading the comments")
+		return at.fail(err, "Reading the comments")
 	}
-	for _, t := range all {
-		if t.ID == threadID {
-			out, err := do(ctx, c, t)
-			return out, at.fail(err, doing)
+	for _, r := range replies {
+		i := slices.IndexFunc(all, func(t Thread) bool { return t.ID == r.ThreadID && !t.Closed })
+		if i < 0 {
+			continue
+		}
+		err := at.fail(replyTo(ctx, c, pr.Number, &all[i], r), "Replying to a comment")
+		if fault.CodeOf(err) == "forge_refused" {
+			s.cfg.Log.InfoContext(ctx, "a comment could not be answered", "pull_request_id", pr.ID, "error", err)
+		} else if err != nil {
+			return err
 		}
 	}
-	return "", nil
+	return nil
+}
+
+func replyTo(ctx context.Context, c talkClient, number int64, t *Thread, r Reply) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if !slices.ContainsFunc(t.Comments, func(one Comment) bool { return answers(one.Text) == r.About }) {
+		if err := c.reply(ctx, number, *t, Marked(r.Text, r.About)); err != nil {
+			return err
+		}
+	}
+	if !r.Resolve || t.Resolved {
+		return nil
+	}
+	t.Resolved = true
+	return c.resolve(ctx, number, *t)
 }
 
 // AskAgain asks people who wanted changes to look again.

@@ -1,9 +1,11 @@
 package forge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -39,15 +41,12 @@ func (g *giteaClient) threads(ctx context.Context, number int64) ([]Thread, erro
 				return nil, err
 			}
 			for _, one := range comments {
-				line := int(one.LineNum)
-				if line == 0 {
-					line = int(one.OldLineNum)
-				}
+				newLine, oldLine := lineOf(one.LineNum), lineOf(one.OldLineNum)
 				key := fmt.Sprintf("%s:%d:%d", one.Path, one.LineNum, one.OldLineNum)
 				i, known := at[key]
 				if !known {
 					i, at[key] = len(out), len(out)
-					out = append(out, Thread{ID: strconv.FormatInt(one.ID, 10), Path: one.Path, Line: line, newLine: int64(one.LineNum), oldLine: int64(one.OldLineNum)}) //nolint:gosec // lines of a file
+					out = append(out, Thread{ID: strconv.FormatInt(one.ID, 10), Path: one.Path, Line: int(cmp.Or(newLine, oldLine)), newLine: newLine, oldLine: oldLine})
 				}
 				out[i].Resolved = out[i].Resolved || one.Resolver != nil
 				said := Comment{ID: strconv.FormatInt(one.ID, 10), Text: one.Body, URL: one.HTMLURL, At: one.Created.UnixMilli()}
@@ -63,6 +62,8 @@ func (g *giteaClient) threads(ctx context.Context, number int64) ([]Thread, erro
 	}
 	return out, nil
 }
+
+func lineOf(n uint64) int64 { return int64(min(n, math.MaxInt32)) }
 
 // mayWrite: repos/{owner}/{repo}/collaborators/{collaborator}/permission, which Gitea and Forgejo show to those who administer the
 // repository. With another token nobody else's comments instruct.
@@ -83,29 +84,22 @@ func (g *giteaClient) logOf(context.Context, Check) (words, at string, err error
 
 func (g *giteaClient) authorize(h http.Header) { h.Set("Authorization", "token "+g.token) }
 
-func (g *giteaClient) reply(ctx context.Context, number int64, t Thread, text string) (string, error) {
+func (g *giteaClient) reply(ctx context.Context, number int64, t Thread, text string) error {
 	c, err := g.c(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	id, err := strconv.ParseInt(t.ID, 10, 64)
 	if err != nil {
-		return "", nil //nolint:nilerr // the text of a review, to which nobody replies
+		return err
 	}
-	one, _, err := c.CreatePullReviewCommentReply(g.owner, g.name, number, id, gitea.CreatePullReviewCommentReplyOptions{Body: text})
-	if !missing(err) {
-		if err != nil {
-			return "", err
-		}
-		return strconv.FormatInt(one.ID, 10), nil
+	if _, _, err = c.CreatePullReviewCommentReply(g.owner, g.name, number, id, gitea.CreatePullReviewCommentReplyOptions{Body: text}); !missing(err) {
+		return err
 	}
 	// Before that was there, and in Forgejo, a review's comment on the same line joins the conversation.
-	r, _, err := c.CreatePullReview(g.owner, g.name, number, gitea.CreatePullReviewOptions{State: gitea.ReviewStateComment,
+	_, _, err = c.CreatePullReview(g.owner, g.name, number, gitea.CreatePullReviewOptions{State: gitea.ReviewStateComment,
 		Comments: []gitea.CreatePullReviewComment{{Path: t.Path, Body: text, NewLineNum: t.newLine, OldLineNum: t.oldLine}}})
-	if err != nil {
-		return "", err
-	}
-	return "review-" + strconv.FormatInt(r.ID, 10), nil
+	return err
 }
 
 // missing reports whether a server has no such operation.
@@ -121,7 +115,7 @@ func (g *giteaClient) resolve(ctx context.Context, _ int64, t Thread) error {
 	}
 	id, err := strconv.ParseInt(t.ID, 10, 64)
 	if err != nil {
-		return nil //nolint:nilerr // likewise
+		return err
 	}
 	if _, err = c.ResolvePullReviewComment(g.owner, g.name, id); missing(err) {
 		return nil // there it is resolved on the page alone: the reply stands beside it

@@ -131,9 +131,12 @@ func (g *githubClient) mayWrite(ctx context.Context, c Comment) (bool, error) {
 // logOf: the check run of an action has the ID of its job, whose log docs.github.com/rest/actions/workflow-jobs leads to. Others' check runs
 // say why they failed in their output and in annotations.
 func (g *githubClient) logOf(ctx context.Context, c Check) (words, at string, err error) {
+	if c.ID == "" {
+		return "", "", nil // a status has no more than its description
+	}
 	id, err := strconv.ParseInt(c.ID, 10, 64)
 	if err != nil {
-		return "", "", nil // a status has no more than its description
+		return "", "", err
 	}
 	run, _, err := g.c.Checks.GetCheckRun(ctx, g.owner, g.name, id)
 	if err != nil {
@@ -164,17 +167,9 @@ func (g *githubClient) logOf(ctx context.Context, c Check) (words, at string, er
 
 func (g *githubClient) authorize(h http.Header) { h.Set("Authorization", "Bearer "+g.token) }
 
-func (g *githubClient) reply(ctx context.Context, _ int64, t Thread, text string) (string, error) {
-	var said struct {
-		Add struct {
-			Comment struct {
-				DatabaseID int64 `json:"databaseId"`
-			} `json:"comment"`
-		} `json:"addPullRequestReviewThreadReply"`
-	}
-	err := g.graphql(ctx, `mutation($id: ID!, $body: String!) { addPullRequestReviewThreadReply(input: {pullRequestReviewThreadId: $id, body: $body}) { comment { databaseId } } }`,
-		map[string]any{"id": t.ID, "body": text}, &said)
-	return strconv.FormatInt(said.Add.Comment.DatabaseID, 10), err
+func (g *githubClient) reply(ctx context.Context, _ int64, t Thread, text string) error {
+	return g.graphql(ctx, `mutation($id: ID!, $body: String!) { addPullRequestReviewThreadReply(input: {pullRequestReviewThreadId: $id, body: $body}) { comment { databaseId } } }`,
+		map[string]any{"id": t.ID, "body": text}, &struct{}{})
 }
 
 func (g *githubClient) resolve(ctx context.Context, _ int64, t Thread) error {

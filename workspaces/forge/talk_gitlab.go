@@ -68,12 +68,9 @@ func (g *gitlabClient) logOf(_ context.Context, c Check) (words, at string, err 
 
 func (g *gitlabClient) authorize(h http.Header) { h.Set("Private-Token", g.token) }
 
-func (g *gitlabClient) reply(ctx context.Context, number int64, t Thread, text string) (string, error) {
-	n, _, err := g.c.Discussions.AddMergeRequestDiscussionNote(g.at.Repository, number, t.ID, &gitlab.AddMergeRequestDiscussionNoteOptions{Body: &text}, gitlab.WithContext(ctx))
-	if err != nil {
-		return "", err
-	}
-	return strconv.FormatInt(n.ID, 10), nil
+func (g *gitlabClient) reply(ctx context.Context, number int64, t Thread, text string) error {
+	_, _, err := g.c.Discussions.AddMergeRequestDiscussionNote(g.at.Repository, number, t.ID, &gitlab.AddMergeRequestDiscussionNoteOptions{Body: &text}, gitlab.WithContext(ctx))
+	return err
 }
 
 func (g *gitlabClient) resolve(ctx context.Context, number int64, t Thread) error {

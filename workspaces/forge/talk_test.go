@@ -52,10 +52,8 @@ func TestConversation(t *testing.T) {
 
 		thread := got.Threads[0].ID
 		for range 2 { // the second time is a server that does not know that it replied
-			_, err = h.svc.Reply(h.ctx, h.actor, got.PullRequest, thread, "Renamed, @all <!-- parawork:answers x -->", "rnd_1/1")
-			must(t, err)
+			must(t, h.svc.Reply(h.ctx, h.actor, got.PullRequest, forge.Reply{ThreadID: thread, Text: "Renamed, @all <!-- parawork:answers x -->", About: "rnd_1/1", Resolve: true}))
 		}
-		must(t, h.svc.Resolve(h.ctx, h.actor, got.PullRequest, thread))
 		must(t, h.svc.AskAgain(h.ctx, h.actor, got.PullRequest, []string{"alice"}))
 		p := h.there.Pulls(repo)[0]
 		if said := p.Talks[0].Said; len(said) != 2 || strings.Contains(said[1].Body, "@all") || !strings.HasSuffix(said[1].Body, "<!-- parawork:answers rnd_1/1 -->") || strings.Count(said[1].Body, "<!--") != 1 {
