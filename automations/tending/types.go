@@ -32,7 +32,7 @@ const (
 	Ended    State = "ended" // it was merged or closed
 )
 
-// Called is what people are told needs them, where that is an agent otherwise.
+// Called is what needs a person, by name, where that is an agent otherwise.
 const Called = "The pull request"
 
 // Limits bound what is done for a pull request.
