@@ -35,7 +35,7 @@ export default function UpdateCard({ workspace: w }: CardProps) {
   const standing = useMergeStatus(w);
   const changes = useQuery(changesQuery(w.id));
   const s = standing.data;
-  const needed = s !== undefined && s.base_commit !== "" && s.head !== "" && !s.up_to_date;
+  const needed = s !== undefined && !s.merged && s.base_commit !== "" && s.head !== "" && !s.up_to_date;
   const stamp = s ? `${s.base_commit} ${s.head} ${changes.data?.version ?? 0} ${s.under_way}` : "";
   const preview = useQuery({
     ...updatePreviewQuery(w.id, strategy, stamp),
