@@ -317,20 +317,9 @@ func (s *Service) Refresh(ctx context.Context, actor accounts.Actor, workspaceID
 // Merge has the forge merge the pull request as the user saw it, and fetches the result. Errors: pull_request_moved, forge_*, those of the
 // gate.
 func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID string, m MergeAsk) (PullRequest, error) {
-	switch {
-	case m.Strategy != workspaces.StrategyMerge && m.Strategy != workspaces.StrategySquash && m.Strategy != workspaces.StrategyRebase:
-		return PullRequest{}, fault.New(fault.Invalid, "strategy_invalid", "The strategy is merge, squash or rebase.")
-	case !isCommit(m.Head):
-		return PullRequest{}, fault.New(fault.Invalid, "expected_head_invalid", "expected_head is the full id of the commit you saw: head_commit of the pull request.").With("field", "expected_head")
-	}
-	w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
+	w, err := s.mayMerge(ctx, workspaceID, m)
 	if err != nil {
 		return PullRequest{}, err
-	}
-	if s.cfg.Gate != nil {
-		if err := s.cfg.Gate(ctx, w, m.Head); err != nil {
-			return PullRequest{}, err
-		}
 	}
 	return s.with(ctx, actor, workspaceID, func(ctx context.Context, pr PullRequest, c Client) error {
 		if pr.State == Merged || pr.State == Closed {
@@ -343,6 +332,21 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 		s.note(ctx, w, actor.User.ID, "pull_request.merged", fmt.Sprintf("Had %s merge %s %s (%s)", pr.Host, pr.Forge.Request(), pr.called(), m.Strategy), pr, m.Artifacts...)
 		return nil
 	})
+}
+
+// mayMerge checks what somebody wants merged, and that nothing of Parawork's keeps it from that.
+func (s *Service) mayMerge(ctx context.Context, workspaceID string, m MergeAsk) (workspaces.Workspace, error) {
+	switch {
+	case m.Strategy != workspaces.StrategyMerge && m.Strategy != workspaces.StrategySquash && m.Strategy != workspaces.StrategyRebase:
+		return workspaces.Workspace{}, fault.New(fault.Invalid, "strategy_invalid", "The strategy is merge, squash or rebase.")
+	case !isCommit(m.Head):
+		return workspaces.Workspace{}, fault.New(fault.Invalid, "expected_head_invalid", "expected_head is the full id of the commit you saw: head_commit of the pull request.").With("field", "expected_head")
+	}
+	w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
+	if err == nil && s.cfg.Gate != nil {
+		err = s.cfg.Gate(ctx, w, m.Head)
+	}
+	return w, err
 }
 
 // Ready marks a draft as ready.

@@ -1,7 +1,6 @@
 package forge
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces"
 )
 
 // Limits of what is read of a pull request's conversation.
@@ -126,9 +124,13 @@ func (s *Service) talk(ctx context.Context, actor accounts.Actor, pr PullRequest
 	}
 	t, ok := c.(talkClient)
 	if !ok {
-		return nil, at, fault.New(fault.Unsupported, "forge_unknown", "Comments of %q are not supported here.", at.Kind)
+		return nil, at, errNoTalk(at)
 	}
 	return t, at, nil
+}
+
+func errNoTalk(at Place) error {
+	return fault.New(fault.Unsupported, "forge_unknown", "Comments of %q are not supported here.", at.Kind)
 }
 
 // Attend reads a workspace's pull request again, and the threads of it that are not resolved, with who of their authors may instruct. Errors:
@@ -386,28 +388,24 @@ func (s *Service) AskAgain(ctx context.Context, actor accounts.Actor, pr PullReq
 // Enqueue has the forge merge a pull request by itself: where its branch has a merge queue, or once what it still waits for is there. What
 // keeps Parawork from merging keeps it from this, too.
 func (s *Service) Enqueue(ctx context.Context, actor accounts.Actor, workspaceID string, m MergeAsk) error {
-	w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
+	w, err := s.mayMerge(ctx, workspaceID, m)
 	if err != nil {
 		return err
 	}
-	if s.cfg.Gate != nil {
-		if err := s.cfg.Gate(ctx, w, m.Head); err != nil {
+	_, err = s.with(ctx, actor, workspaceID, func(ctx context.Context, pr PullRequest, c Client) error {
+		at, err := s.placeOf(ctx, pr)
+		if err != nil {
 			return err
 		}
-	}
-	pr, ok, err := s.Of(ctx, workspaceID)
-	if err != nil || !ok {
-		return cmp.Or(err, error(errMissing))
-	}
-	c, at, err := s.talk(ctx, actor, pr)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := c.enqueue(ctx, pr, m); err != nil {
-		return at.fail(err, "Having it merged by itself")
-	}
-	s.note(ctx, w, actor.User.ID, "pull_request.queued", fmt.Sprintf("Asked %s to merge %s %s once its rules allow (%s)", pr.Host, pr.Forge.Request(), pr.called(), cmp.Or(m.Strategy, workspaces.StrategyMerge)), pr)
-	return nil
+		t, ok := c.(talkClient)
+		if !ok {
+			return errNoTalk(at)
+		}
+		if err := t.enqueue(ctx, pr, m); err != nil {
+			return at.fail(err, "Having it merged by itself")
+		}
+		s.note(ctx, w, actor.User.ID, "pull_request.queued", fmt.Sprintf("Asked %s to merge %s %s once its rules allow (%s)", pr.Host, pr.Forge.Request(), pr.called(), m.Strategy), pr)
+		return nil
+	})
+	return err
 }
