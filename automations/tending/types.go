@@ -137,6 +137,7 @@ type Detail struct {
 
 // Store is the storage that the package needs. Errors: fault.NotFound where there is none.
 type Store interface {
+	RoundStore
 	Tending(ctx context.Context, workspaceID string) (Tending, error)
 	// PutTending stores one, in place of an earlier one of the workspace.
 	PutTending(ctx context.Context, t Tending) error
@@ -149,6 +150,10 @@ type Store interface {
 	Due(ctx context.Context, now int64, limit int) ([]string, error)
 	// Hurry makes them due at a time where they would be later and no look failed: one workspace, or all of a project.
 	Hurry(ctx context.Context, workspaceID, projectID string, at int64) error
+}
+
+// RoundStore stores the rounds of tendings.
+type RoundStore interface {
 	// Rounds returns those of a workspace, the newest first.
 	Rounds(ctx context.Context, workspaceID string, limit int) ([]Round, error)
 	// BeginRound stores a round and what it makes of its tending.
