@@ -41,7 +41,15 @@ export default function QuestionSlot({ session: s, via, keys = true, className }
       <p role="status" className="sr-only">
         {q ? t`${s.agent_name} asks: ${q.title}` : ""}
       </p>
-      {q ? (
+      {note && (
+        <p role="status" className={className}>
+          <span aria-hidden className="mr-2 text-merged">
+            ✓
+          </span>
+          <span className="break-words text-fg2">{note}</span>
+        </p>
+      )}
+      {q && (
         <div className={className} data-question={q.id}>
           <QuestionCard
             key={q.id}
@@ -58,46 +66,30 @@ export default function QuestionSlot({ session: s, via, keys = true, className }
             </p>
           )}
         </div>
-      ) : (
-        note && (
-          <p role="status" className={className}>
-            <span aria-hidden className="mr-2 text-merged">
-              ✓
-            </span>
-            <span className="break-words text-fg2">{note}</span>
-          </p>
-        )
       )}
     </div>
   );
 }
 
-/** Shows for a moment how a question ended that the user did not answer. */
+/** For a moment how a question ended that the user did not answer. Where the agent asks the next one already, only who answered. */
 function useEnding(q: Question | undefined, session: string): string {
-  const [note, setNote] = useState("");
+  const [ended, setEnded] = useState<Question>();
   const last = useRef<string>(undefined);
   useEffect(() => {
     const before = last.current;
     last.current = q?.id;
-    if (q) setNote("");
     if (!before || before === q?.id || answeredHere(before)) return;
-    let stale = false;
     void questionsOf(session)
-      .then((list) => {
-        const ended = list.find((x) => x.id === before);
-        if (!stale && ended) setNote(endingOf(ended) ?? "");
-      })
+      .then((list) => setEnded(list.find((x) => x.id === before)))
       .catch(() => {}); // the question is gone all the same; who answered is a courtesy
-    return () => {
-      stale = true;
-    };
   }, [q, session]);
   useEffect(() => {
-    if (!note) return;
-    const t = setTimeout(() => setNote(""), NOTE_MS);
+    if (!ended) return;
+    const t = setTimeout(() => setEnded(undefined), NOTE_MS);
     return () => clearTimeout(t);
-  }, [note]);
-  return note;
+  }, [ended]);
+  if (!ended || ended.session_id !== session || (q && ended.state !== "answered")) return "";
+  return endingOf(ended) ?? "";
 }
 
 /** After answering, return the focus to the terminal or the tab. On a phone this must not open the keyboard. */
