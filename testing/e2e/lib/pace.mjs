@@ -1,25 +1,30 @@
 // How a page feels on a slow machine: what blocks its start, and its frames while it scrolls. Times are of this machine; no test asserts them.
 
-/** Total blocking time: ms beyond 50 of each long task, from the navigation until the page has been quiet for 2 s, on a CPU so many times as slow. */
+/**
+ * Total blocking time on a CPU so many times as slow: ms beyond 50 of each task of the page after it first painted, until it has been quiet for
+ * 2 s. A task counts by its processor time, so that other work on this machine does not.
+ */
 export async function blocking(page, url, ready, slower = 4) {
-  const cdp = await page.context().newCDPSession(page);
-  await page.addInitScript(() => {
-    globalThis.longTasks = [];
-    new PerformanceObserver((list) => {
-      for (const e of list.getEntries()) globalThis.longTasks.push([e.startTime, e.duration]);
-    }).observe({ type: "longtask", buffered: true });
-  });
-  await cdp.send("Emulation.setCPUThrottlingRate", { rate: slower });
+  const browser = page.context().browser();
+  await browser.startTracing(page, { categories: ["toplevel", "loading", "blink.user_timing"] });
   await page.goto(url);
   await ready(page);
   await page.waitForTimeout(2_000);
-  await cdp.send("Emulation.setCPUThrottlingRate", { rate: 1 });
-  const { tasks, paint } = await page.evaluate(() => ({
-    tasks: globalThis.longTasks,
-    paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0,
-  }));
-  const blocked = tasks.filter(([at, took]) => at + took > paint).reduce((sum, [, took]) => sum + Math.max(0, took - 50), 0);
-  return { blocked: Math.round(blocked), longest: Math.round(Math.max(0, ...tasks.map(([, took]) => took))), paint: Math.round(paint) };
+  const { traceEvents } = JSON.parse(await browser.stopTracing());
+  const paint = traceEvents.findLast((e) => e.name === "firstContentfulPaint");
+  const begin = traceEvents.findLast((e) => e.name === "navigationStart" && e.pid === paint.pid && e.ts < paint.ts);
+  const tasks = traceEvents.filter((e) => e.pid === paint.pid && e.tid === paint.tid && e.ph === "X" && /RunTask$/.test(e.name) && e.ts + (e.dur ?? 0) > paint.ts).sort((a, b) => a.ts - b.ts);
+  let blocked = 0;
+  let longest = 0;
+  let end = 0;
+  for (const t of tasks) {
+    if (t.ts < end || t.tdur === undefined) continue; // part of the one before, or under way when the recording ended
+    end = t.ts + t.dur;
+    const took = (t.tdur / 1_000) * slower;
+    blocked += Math.max(0, took - 50);
+    longest = Math.max(longest, took);
+  }
+  return { blocked: Math.round(blocked), longest: Math.round(longest), paint: Math.round((paint.ts - begin.ts) / 1_000) };
 }
 
 /** Scrolls what scrolls below `selector` by a wheel for `ms` and measures the time between frames. */
