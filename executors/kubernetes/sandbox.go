@@ -85,15 +85,6 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 }
 
 func (s *sandbox) dial(ctx context.Context, c *cluster, within time.Duration) (io.ReadWriteCloser, error) {
-	s.mu.Lock()
-	r, over := s.rec, s.over
-	s.mu.Unlock()
-	switch {
-	case over != nil:
-		return nil, over
-	case r.Paused:
-		return nil, errAsleep
-	}
 	if conn, err := s.take(ctx, c, func(k *calls) *reversedial.Acceptor { return k.pipes }); err == nil {
 		if err := s.note(conn.(*calledConn)); err != nil {
 			return nil, err
@@ -104,7 +95,7 @@ func (s *sandbox) dial(ctx context.Context, c *cluster, within time.Duration) (i
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, within+5*time.Second, &problem{reason: GuestFailed, said: "it does not answer"})
 	defer cancel()
-	st, err := s.e.exec(c, r.Pod, guestFile, "bridge", "--wait", within.String(), socketFile)
+	st, err := s.e.exec(c, s.record().Pod, guestFile, "bridge", "--wait", within.String(), socketFile)
 	if err != nil {
 		return nil, err
 	}
