@@ -481,7 +481,7 @@ var policy = map[string]rule{
 	"readyPullRequest":   of(accounts.EditWorkspace, byWorkspace),
 	"closePullRequest":   of(accounts.EditWorkspace, byWorkspace),
 	"getTending":         of(accounts.ViewWorkspace, byWorkspace),
-	"setTending":         of(accounts.TypeTerminal, byWorkspace), // with a merge, the handler asks for MergeWorkspace
+	"setTending":         of(accounts.TypeTerminal, byWorkspace), // and for the rights to all that is done, in Set
 	"endTending":         of(accounts.EditWorkspace, byWorkspace),
 
 	"readFile":   of(accounts.ViewWorkspace, byWorkspace),

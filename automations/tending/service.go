@@ -177,6 +177,9 @@ func (s *Service) Set(ctx context.Context, actor accounts.Actor, w workspaces.Wo
 	if _, ok, err := s.cfg.Forge.Of(ctx, w.ID); err != nil || !ok {
 		return Tending{}, cmp.Or(err, error(fault.New(fault.NotFound, "pull_request_missing", "The workspace has no pull request yet. Open one.")))
 	}
+	if err := may(actor, w, r.Merge); err != nil {
+		return Tending{}, err
+	}
 	now := s.now()
 	t := Tending{WorkspaceID: w.ID, TeamID: w.TeamID, CreatedBy: actor.User.ID, Limits: r.Limits, Merge: r.Merge, Agent: r.Agent, State: Watching, Code: waitsHost, Because: "The Git host is asked.", Since: now, NextAt: now,
 		Version: 1, CreatedAt: now, UpdatedAt: now}
@@ -324,13 +327,22 @@ func (s *Service) actorOf(ctx context.Context, t Tending, w workspaces.Workspace
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return actor, err
 	}
-	o := accounts.Object{TeamID: w.TeamID, OwnerID: w.CreatedBy, Private: w.Private}
-	err = errors.Join(accounts.Can(actor, accounts.TypeTerminal, o), accounts.Can(actor, accounts.EditWorkspace, o))
-	if t.Merge != "" {
-		err = errors.Join(err, accounts.Can(actor, accounts.MergeWorkspace, o))
-	}
-	if err != nil {
+	if may(actor, w, t.Merge) != nil {
 		return actor, fault.New(fault.Forbidden, NotAllowed, "Who switched it on may no longer do all of this in the workspace. Somebody who may can continue it.")
 	}
 	return actor, nil
+}
+
+// may returns why a user may not have all of this done in a workspace: agents work there, the branch pushed, the pull request merged.
+func may(actor accounts.Actor, w workspaces.Workspace, merge string) error {
+	needs := []accounts.Action{accounts.TypeTerminal, accounts.EditWorkspace}
+	if merge != "" {
+		needs = append(needs, accounts.MergeWorkspace)
+	}
+	for _, action := range needs {
+		if err := accounts.Can(actor, action, accounts.Object{TeamID: w.TeamID, OwnerID: w.CreatedBy, Private: w.Private}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

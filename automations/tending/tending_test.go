@@ -349,6 +349,11 @@ func TestTendingAsksPeople(t *testing.T) {
 		f := newFixture(t, db)
 		w := f.world(t, 0)
 		w.stubborn, w.base = true, 0
+		attaching := f.actor // with a token that may neither push nor merge
+		attaching.Scopes = []accounts.Scope{accounts.ScopeAttach}
+		if _, err := f.service(w).Set(f.ctx, attaching, w.ws, tending.Request{}); fault.KindOf(err) != fault.Forbidden {
+			t.Errorf("a token that may not push: %v", err)
+		}
 		got, rounds := f.run(w, tending.Request{})
 		if got.Code != tending.SameFailure || len(rounds) != 2 || len(w.told) != 1 || !strings.Contains(w.told[0], "unit failed again in the same way after 2 rounds") {
 			t.Errorf("%+v after %d rounds, told %q", got, len(rounds), w.told)

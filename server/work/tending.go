@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/automations/tending"
 	"github.com/parawork/parawork/server/api"
@@ -40,11 +39,6 @@ func (h Forge) GetTending(ctx context.Context, req api.GetTendingRequestObject) 
 func (h Forge) SetTending(ctx context.Context, req api.SetTendingRequestObject) (api.SetTendingResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
 	r := tending.Request{Limits: tending.Limits{Rounds: rest.Val(b.MaxRounds), Nano: rest.Val(b.MaxNano)}, Merge: string(rest.Val(b.Merge)), Agent: rest.Val(b.Agent)}
-	if r.Merge != "" {
-		if err := call.Can(accounts.MergeWorkspace); err != nil {
-			return nil, err
-		}
-	}
 	t, err := h.cfg.Tending.Set(ctx, call.Actor, call.Workspace, r)
 	if err != nil {
 		return nil, err
