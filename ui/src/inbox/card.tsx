@@ -60,9 +60,9 @@ export function InboxCard({ item: i, now, selected, keys, onSelect, onOpen, mark
         />
       ) : (
         <p className="flex flex-wrap items-baseline gap-x-2">
-          <Mark kind={KINDS[i.kind].mark} word={KINDS[i.kind].word} />
+          <Mark kind={KINDS[i.kind].mark} word={i.kind === "limited" ? limitText(i.until, now) : KINDS[i.kind].word} />
           {i.agent_name && <span className="text-fg2">{visible(i.agent_name)}</span>}
-          <span className="min-w-0 break-words">{i.kind === "limited" ? limitText(i.until, now) : i.reason}</span>
+          {i.kind !== "limited" && <span className="min-w-0 break-words">{i.reason}</span>}
         </p>
       )}
       <div className="-ml-2.5 flex flex-wrap items-center gap-x-1 pointer-coarse:ml-0 pointer-coarse:gap-2">

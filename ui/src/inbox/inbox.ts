@@ -19,7 +19,7 @@ export const KINDS: Record<InboxItem["kind"], { mark: MarkKind; word: string }> 
   question: { mark: "needs", word: t`Needs you` },
   failed: { mark: "failed", word: t`Failed` },
   stuck: { mark: "needs", word: t`Stuck` },
-  limited: { mark: "stopped", word: t`Waits for a limit` },
+  limited: { mark: "stopped", word: t`Limit reached` },
   budget: { mark: "needs", word: t`At its limit` },
   review: { mark: "review", word: t`Your review` },
   finished: { mark: "review", word: t`Finished` },

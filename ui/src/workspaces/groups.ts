@@ -11,7 +11,7 @@ export const GROUP_NAMES: Record<Group, string> = {
   needs: t`Needs you`,
   failed: t`Failed`,
   stuck: t`Stuck`,
-  limited: t`Waits for a limit`,
+  limited: t`Limit reached`,
   review: t`Ready to review`,
   running: t`Working`,
   setup: t`Setting up`,
@@ -44,7 +44,7 @@ export function standing(w: Workspace): Standing {
     case "stuck":
       return say("needs", "stuck", t`Stuck`, why.text);
     case "limited":
-      return say("stopped", "limited", t`Waits for a limit`, limitText(why.until, Date.now()));
+      return say("stopped", "limited", t`Limit reached`, limitText(why.until, Date.now()));
     case "conflict":
       return say("needs", "needs", t`Conflict`, why.text);
     case "failed":
