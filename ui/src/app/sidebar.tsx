@@ -23,7 +23,7 @@ import { OverlapMark } from "@/merge/overlap-mark";
 import { PullMark } from "@/merge/pull-mark";
 import { useStore } from "@/state/store";
 import { useTeam } from "@/state/team";
-import { GROUP_NAMES, type Group } from "@/workspaces/groups";
+import { GROUP_NAMES, type Group, SAYS_WHY } from "@/workspaces/groups";
 import { movePin, pin, pinsOf, unpin } from "@/workspaces/pins";
 import { PrivateMark } from "@/workspaces/private-mark";
 import { PINNED, type Row, sidebarRows } from "@/workspaces/sidebar-rows";
@@ -360,9 +360,6 @@ function RunRow({ row, seen }: { row: Row & { kind: "run" }; seen: Seen | undefi
     </>
   );
 }
-
-/** Show the reason where it is more useful than the project name. */
-const SAYS_WHY: ReadonlySet<Group> = new Set(["needs", "failed", "stuck", "limited", "setup"]);
 
 /** A question in its own words, or why something failed. */
 function Says({ text }: { text: string }) {

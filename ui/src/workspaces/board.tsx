@@ -24,6 +24,7 @@ import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
 import { type Bulk, WORDS } from "./bulk";
 import { confirmArchive } from "./bulk-bar";
+import { SAYS_WHY } from "./groups";
 import { activityOf, BOARD, type BoardColumn, cannotStart, columnOf, type Item, REFUSED } from "./overview";
 import { pin, pinsOf, unpin } from "./pins";
 import { PrivateMark } from "./private-mark";
@@ -231,7 +232,7 @@ function Card({ item, bulk, press, faded, why, onStart, onArchive }: CardProps) 
   const checks = w.checks?.state ?? "none";
   const fresh = seen !== undefined && isUnread(w, seen);
   const pinned = pins.includes(w.id);
-  const asks = s.group === "needs" || s.group === "stuck" || s.group === "failed" || s.group === "setup";
+  const asks = SAYS_WHY.has(s.group);
   const at = activityOf(w);
   return (
     <article

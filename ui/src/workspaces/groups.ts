@@ -7,6 +7,9 @@ import type { MarkKind } from "@/kit/mark";
 export const GROUPS = ["needs", "failed", "stuck", "limited", "review", "running", "setup", "idle", "done"] as const;
 export type Group = (typeof GROUPS)[number];
 
+/** Those whose reason is shown: a question in its own words, or why something failed or waits. */
+export const SAYS_WHY: ReadonlySet<Group> = new Set(["needs", "failed", "stuck", "limited", "setup"]);
+
 export const GROUP_NAMES: Record<Group, string> = {
   needs: t`Needs you`,
   failed: t`Failed`,

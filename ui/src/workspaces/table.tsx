@@ -29,6 +29,7 @@ import { useStore } from "@/state/store";
 import { useMe, useTeam } from "@/state/team";
 import { type Bulk, WORDS } from "./bulk";
 import { COLUMN_NAMES } from "./column-names";
+import { SAYS_WHY } from "./groups";
 import { activityOf, between, type Item, nextSort } from "./overview";
 import { PrivateMark } from "./private-mark";
 import { type Column, sortOf } from "./search";
@@ -250,7 +251,7 @@ function NameCell({ item, seen, problem }: { item: Item; seen: Seen | undefined;
   const me = useMe();
   const { workspace: w, standing: s } = item;
   const fresh = seen !== undefined && isUnread(w, seen);
-  const says = s.text && (s.group === "needs" || s.group === "stuck" || s.group === "failed" || s.group === "setup");
+  const says = s.text && SAYS_WHY.has(s.group);
   return (
     <th scope="row" className={cx(TD, "w-[38%] max-w-0 text-left font-normal @max-[560px]:w-full")}>
       <span className="flex min-w-0 items-baseline gap-2">
