@@ -197,7 +197,7 @@ func (s *Service) over(ctx context.Context, t Tending, r Round, code, why string
 	return err
 }
 
-// to stores a round in its next step, which is done at once.
+// to stores a round in its next step, which is done in so many ms.
 func (s *Service) to(ctx context.Context, t Tending, r Round, next Step, in int64) error {
 	r.Step = next
 	return s.cfg.Store.EditRound(ctx, r, func(t *Tending) {

@@ -365,6 +365,18 @@ func TestTendingAsksPeople(t *testing.T) {
 	})
 }
 
+// Conflicts that the Git host has not seen are a round, too: it asks for the base alone.
+func TestTendingSeesConflictsFirst(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, storetest.SQLite(t))
+	w := f.world(t, 0)
+	w.base, w.changes = 2, false
+	got, rounds := f.run(w, tending.Request{Merge: workspaces.StrategySquash})
+	if got.Code != tending.Merged || len(rounds) != 2 || !rounds[0].Conflict || !strings.Contains(rounds[0].Prompt, "Resolve main.go.") || len(w.told) != 0 {
+		t.Errorf("%+v, rounds %+v, told %q", got, rounds, w.told)
+	}
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	const now = 1_000_000_000
@@ -393,6 +405,7 @@ func TestDecide(t *testing.T) {
 		{"pushed just now", tending.Tending{Merge: "merge", PushedAt: now - 1000}, nil, pull(func(*forge.Attended) {}), "wait", "waiting_checks"},
 		{"checks run", tending.Tending{}, nil, pull(func(a *forge.Attended) { a.Checks = []forge.Check{red, {State: forge.Pending}} }), "wait", "waiting_checks"},
 		{"checks run for long", tending.Tending{Code: "waiting_checks", Since: now - 30*60_000, Limits: tending.Limits{Rounds: 1}}, nil, pull(func(a *forge.Attended) { a.Checks = []forge.Check{red, {State: forge.Pending}} }), "begin", ""},
+		{"checks run for long with nothing to do", tending.Tending{Code: "waiting_checks", Since: now - 30*60_000, Merge: "merge"}, nil, pull(func(a *forge.Attended) { a.Checks = []forge.Check{{State: forge.Pending}} }), "wait", "waiting_checks"},
 		{"somebody comments", tending.Tending{}, nil, pull(func(a *forge.Attended) {
 			a.Threads = []forge.Thread{{ID: "t", Comments: []forge.Comment{{ID: "1", Text: "x", Writes: true, At: now - 1000}}}}
 		}), "wait", "waiting_comments"},
