@@ -165,7 +165,7 @@ function OneFile({ workspace: w, path, tree, at }: { workspace: Workspace; path:
     gcTime: 0,
     retry: (n, error) => !(error instanceof NotText || (error instanceof ApiError && error.status < 500)) && n < 2,
   });
-  const lines = file.data?.text.split("\n").length ?? 0;
+  const lines = (at && file.data?.text.split("\n").length) ?? 0;
   useGone(
     !at || !file.data
       ? undefined

@@ -74,9 +74,15 @@ export function WorkspaceHead({ workspace: w, sessions, side }: Props) {
 
   const dialog = (d: WorkspaceDialog) => void navigate({ search: (x) => ({ ...x, dialog: d }) });
   const commit = () =>
-    void navigate({ search: (x) => ({ ...x, tab: "changes", session: undefined }) }).then(() =>
-      setTimeout(() => document.getElementById("commit-message")?.focus(), 50),
-    );
+    void navigate({
+      // The file that is open among the files need not be among the changes.
+      search: (x) => ({
+        ...x,
+        ...(x.tab === "files" && { file: undefined, goto: undefined }),
+        tab: "changes",
+        session: undefined,
+      }),
+    }).then(() => setTimeout(() => document.getElementById("commit-message")?.focus(), 50));
   const changes = useQuery({ ...changesQuery(w.id), enabled: ready });
   // Until the files are known the number of them says whether there may be something.
   const some = w.changes.files > 0;
