@@ -23,7 +23,7 @@ import { OverlapMark } from "@/merge/overlap-mark";
 import { PullMark } from "@/merge/pull-mark";
 import { useStore } from "@/state/store";
 import { useTeam } from "@/state/team";
-import { GROUP_NAMES, type Group, SAYS_WHY } from "@/workspaces/groups";
+import { GROUP_NAMES, SAYS_WHY } from "@/workspaces/groups";
 import { movePin, pin, pinsOf, unpin } from "@/workspaces/pins";
 import { PrivateMark } from "@/workspaces/private-mark";
 import { PINNED, type Row, sidebarRows } from "@/workspaces/sidebar-rows";
