@@ -1,4 +1,5 @@
-// Fails when a folder of src imports one that stands above it in README.md's table, or when files import each other in a circle.
+// Fails when a folder of src imports one that stands above it in README.md's table, when files import each other in a circle, or when a worker
+// is not named as one.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -51,6 +52,8 @@ function importsOf(file) {
         : undefined;
     if (path === undefined) continue; // a package
     const target = [path, `${path}.ts`, `${path}.tsx`, `${path}.d.ts`].find((p) => files.has(p));
+    // Scripts are sent without the content security policy, which holds a worker: the server knows those by their names.
+    if (m[2] && !/worker/.test(m[2])) problems.push(`src/${file}: name the worker ${name} so, see ui/handler.go`);
     if (target) found.add(target);
     else if (path.startsWith("../") ? !existsSync(join(src, path)) : !/\.(css|po)$/.test(path))
       problems.push(`src/${file} imports ${name}, which is not there`);
